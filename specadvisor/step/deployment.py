@@ -1,0 +1,68 @@
+"""What is deployed: a model on GPUs behind a serving engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from specadvisor.errors import InputError
+from specadvisor.formats import KV_BYTES
+from specadvisor.hardware.gpu import Gpu
+from specadvisor.ids import resolve
+from specadvisor.model.architecture import Architecture
+from specadvisor.serving import ServingEngine
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """One replica of ``model``: ``tp`` ranks for the dense matrices, ``ep`` groups for the experts (``ep`` divides ``tp``,
+    or spans the ``tp * dp`` ranks of expert-parallel serving), ``pp`` stages. ``dp`` replicas share the load before it
+    arrives here: batch and concurrency are always per replica.
+
+    ``async_scheduling``: None = the engine's default. ``graphs`` False: every kernel is launched by the host.
+    """
+
+    model: Architecture
+    gpu: Gpu
+    serving: ServingEngine
+    tp: int = 1
+    ep: int = 1
+    dp: int = 1
+    pp: int = 1
+    kv_format: str = ""
+    graphs: bool = True
+    async_scheduling: bool | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("tp", "ep", "dp", "pp"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or not 1 <= value <= 1024:
+                raise InputError(name, value, "a whole number of ranks, 1 to 1024")
+        self.model.check_tp(self.tp)
+        if self.ep > self.tp * self.dp:
+            raise InputError("ep", self.ep, f"at most tp * dp = {self.tp * self.dp} ranks")
+        kv_format = resolve("KV format", self.kv_format) if self.kv_format else self.model.kv_format
+        object.__setattr__(self, "kv_format", kv_format)
+
+    @property
+    def kv_element_bytes(self) -> float:
+        return KV_BYTES[self.kv_format]
+
+    @property
+    def moe_tp(self) -> int:
+        """Ranks that share one expert."""
+        return max(1, self.tp // self.ep)
+
+    @property
+    def floor_scale(self) -> float:
+        """Share of an operator's own launch floor that stays inside a whole-model graph; all of it without graphs."""
+        return self.serving.floor_scale if self.graphs else 1.0
+
+    @property
+    def overlaps_host(self) -> bool:
+        """True where the host prepares the next step while the GPU works."""
+        return self.serving.host_overlap if self.async_scheduling is None else self.async_scheduling
+
+    @property
+    def ranks(self) -> int:
+        """GPUs that hold one replica."""
+        return self.tp * self.pp
