@@ -1,0 +1,205 @@
+"""One pass over a grid: what a round costs, how many tokens it gives, and how it compares with plain decoding.
+
+Everything here is pure and vectorised: ``k``, ``concurrency``, ``context``, ``input_tokens`` and ``output_tokens`` are
+arrays that broadcast against each other in whatever axes the caller chose.
+
+Formulas (B admitted batch, t = one prefill / output tokens, 0 where the prompt or output length is unknown)::
+
+    AL(k)         = 1 + sum_{j<=k} s_j
+    throughput(k) = B * AL / (round + B * AL * t)          throughput(0) = B0 / (step + B0 * t)
+    TPOT(k)       = round / AL + (B - 1) * t               TPOT(0)       = step + (B0 - 1) * t
+
+A closed loop of B requests finishes B * AL tokens a round and pays one prefill of the prompt for every output_tokens of
+them; a request's own prefill is its time to first token, so the TPOT sees the B - 1 others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from specadvisor.advise.uncertainty import RESIDUAL_SIGMA, acceptance_sigma, log_ratio_sigma, operator_sigmas
+from specadvisor.errors import InputError
+from specadvisor.ranges import FloatArray, Range
+from specadvisor.step.memory import admitted, resident
+from specadvisor.step.prefill import prefill_s
+from specadvisor.step.target import target_step
+
+if TYPE_CHECKING:
+    from specadvisor.acceptance import Survival
+    from specadvisor.drafters import Drafter
+    from specadvisor.step import Deployment, StepTime
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Costs and gains over a grid. ``baseline_*`` fields have the grid's shape without the k axis (broadcastable).
+
+    Times are seconds, throughputs are output tokens per second of the whole deployment (all replicas); ``batch`` is the
+    number of requests that run together on one replica, after the KV pool and the engine's admission limit.
+    """
+
+    k: FloatArray
+    concurrency: FloatArray
+    context: FloatArray
+    baseline: StepTime
+    baseline_batch: FloatArray
+    baseline_throughput_tok_s: FloatArray
+    baseline_tpot_s: FloatArray
+    round: StepTime
+    draft_s: FloatArray
+    verified_tokens: FloatArray
+    batch: FloatArray
+    acceptance_length: Range
+    prefill_s: FloatArray
+    throughput_tok_s: FloatArray
+    tpot_s: FloatArray
+    throughput_speedup: Range
+    tpot_speedup: Range
+
+    @property
+    def round_s(self) -> FloatArray:
+        return self.round.total_s
+
+    @property
+    def draft_share(self) -> FloatArray:
+        """Part of the round that is spent drafting (guideline 4 and 5 call it the overhead)."""
+        return self.draft_s / self.round.total_s
+
+    @property
+    def equal_batch_speedup(self) -> FloatArray:
+        """AL * step / round with both as admitted, prefill left out: the speed-up of the decode loop alone."""
+        return self.acceptance_length.mid * self.baseline.total_s / self.round.total_s
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """Plain decoding over (concurrency, context), with or without an idle drafter's memory."""
+
+    step: StepTime
+    batch: FloatArray
+    prefill_s: FloatArray
+    prefill_per_token_s: FloatArray
+    replicas: FloatArray
+
+    @property
+    def throughput_tok_s(self) -> FloatArray:
+        return self.replicas * self.batch / (self.step.total_s + self.batch * self.prefill_per_token_s)
+
+    @property
+    def tpot_s(self) -> FloatArray:
+        return self.step.total_s + (self.batch - 1.0) * self.prefill_per_token_s
+
+
+def baseline(
+    deployment: Deployment,
+    concurrency: ArrayLike,
+    context: ArrayLike,
+    input_tokens: ArrayLike | None = None,
+    output_tokens: ArrayLike | None = None,
+) -> Baseline:
+    """Plain decoding with nothing else in memory: the reference of every speed-up."""
+    concurrency, context = _floats(concurrency), _floats(context)
+    load, replicas = per_replica(concurrency, deployment.dp)
+    batch = admitted(deployment, resident(deployment), load, context, speculating=False)
+    prefill, per_token = _prefill(deployment, input_tokens, output_tokens)
+    return Baseline(target_step(deployment, batch, 1.0, context), batch, prefill, per_token, replicas)
+
+
+def evaluate(
+    deployment: Deployment,
+    drafter: Drafter,
+    survival: Survival,
+    k: ArrayLike,
+    concurrency: ArrayLike,
+    context: ArrayLike,
+    input_tokens: ArrayLike | None = None,
+    output_tokens: ArrayLike | None = None,
+    *,
+    plain: Baseline | None = None,
+    residual_sigma: float = RESIDUAL_SIGMA,
+    sigmas: Mapping[str, float] | None = None,
+) -> Evaluation:
+    """Evaluate every point of the grid; ``k`` counts from 1 (``plain`` is k = 0 and may be passed in when already known).
+
+    ``input_tokens`` / ``output_tokens``: prompt and output length, None (or nan) leaves the prefill term out.
+    ``residual_sigma``: log standard deviation of what neither the operators nor the acceptance explain.
+    Raises ``InputError`` for k < 1 or k above what the drafter can propose.
+    """
+    k, concurrency, context = _floats(k), _floats(concurrency), _floats(context)
+    check_k(k, drafter)
+    plain = plain or baseline(deployment, concurrency, context, input_tokens, output_tokens)
+    load, replicas = per_replica(concurrency, deployment.dp)
+    memory = resident(deployment, drafter)
+    batch = admitted(deployment, memory, load, context, speculating=True, lookahead=drafter.lookahead_slots(k), k=k)
+
+    length: Range = survival.range(k)
+    drafted = drafter.round(deployment, batch, k, context, length.mid)
+    verify = target_step(deployment, batch, drafted.verified_tokens, context)
+    round_time = verify + drafted.draft + drafted.overhead
+    prefill_per_round = batch * length.mid * plain.prefill_per_token_s
+    others_per_round = (batch - 1.0) * length.mid * plain.prefill_per_token_s
+
+    throughput = replicas * batch * length.mid / (round_time.total_s + prefill_per_round)
+    tpot = (round_time.total_s + others_per_round) / length.mid
+    sigmas = operator_sigmas(deployment) if sigmas is None else sigmas
+    spread = acceptance_sigma(length)
+    base_prefill = plain.batch * plain.prefill_per_token_s
+    base_others = (plain.batch - 1.0) * plain.prefill_per_token_s
+    throughput_sigma = log_ratio_sigma(
+        plain.step, round_time, base_prefill, prefill_per_round, sigmas, spread, residual_sigma
+    )
+    tpot_sigma = log_ratio_sigma(plain.step, round_time, base_others, others_per_round, sigmas, spread, residual_sigma)
+    return Evaluation(
+        k=k,
+        concurrency=concurrency,
+        context=context,
+        baseline=plain.step,
+        baseline_batch=plain.batch,
+        baseline_throughput_tok_s=plain.throughput_tok_s,
+        baseline_tpot_s=plain.tpot_s,
+        round=round_time,
+        draft_s=drafted.draft.total_s,
+        verified_tokens=drafted.verified_tokens,
+        batch=batch,
+        acceptance_length=length,
+        prefill_s=plain.prefill_s,
+        throughput_tok_s=throughput,
+        tpot_s=tpot,
+        throughput_speedup=Range.log_normal(throughput / plain.throughput_tok_s, throughput_sigma),
+        tpot_speedup=Range.log_normal(plain.tpot_s / tpot, tpot_sigma),
+    )
+
+
+def check_k(k: FloatArray, drafter: Drafter) -> None:
+    """Raise ``InputError`` where a number of draft tokens is not one this drafter can propose."""
+    if not k.size or k.min() < 1 or np.any(k != np.floor(k)):
+        raise InputError("k", k.ravel().tolist(), "whole numbers of draft tokens, 1 or more")
+    if k.max() > drafter.k_max:
+        raise InputError("k", int(k.max()), f"at most {drafter.k_max} draft tokens for {drafter.name}")
+
+
+def per_replica(concurrency: FloatArray, dp: int) -> tuple[FloatArray, FloatArray]:
+    """(requests on one busy replica, busy replicas): data parallelism splits the load before anything else sees it."""
+    replicas = np.minimum(float(dp), concurrency)
+    return np.maximum(1.0, concurrency / dp), replicas
+
+
+def _prefill(
+    deployment: Deployment, input_tokens: ArrayLike | None, output_tokens: ArrayLike | None
+) -> tuple[FloatArray, FloatArray]:
+    """(seconds of one prefill, seconds of prefill per output token); the second is 0 where a length is unknown."""
+    if input_tokens is None:
+        return _floats(np.nan), _floats(0.0)
+    prompt = _floats(input_tokens)
+    seconds = np.where(np.isnan(prompt), np.nan, prefill_s(deployment, np.nan_to_num(prompt, nan=1.0)))
+    output = _floats(np.nan if output_tokens is None else output_tokens)
+    return seconds, np.nan_to_num(seconds / output, nan=0.0)
+
+
+def _floats(values: Any) -> FloatArray:
+    return np.asarray(values, dtype=np.float64)

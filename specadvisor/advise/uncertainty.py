@@ -1,0 +1,93 @@
+"""How sure a predicted speed-up is: operator errors, acceptance and what is left.
+
+A speed-up is a ratio of two times made of the same operators, so an operator that is 10% too slow in both cancels. With
+relative errors e_c that are independent between operators c::
+
+    d ln(speedup) = sum_c (share_c(step) - share_c(round)) * e_c + share(round) * d ln AL + residual
+
+where the shares are of the whole time per token (prefill included) and share(round) is the part that is not prefill.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from specadvisor.kernels import error_band
+from specadvisor.model.architecture import Attention
+from specadvisor.ranges import SIGMA_PER_MEDIAN_ERROR, Z80, FloatArray, Range
+
+if TYPE_CHECKING:
+    from specadvisor.step import Deployment, StepTime
+
+# Log standard deviation of a measured speed-up around a prediction whose operators and acceptance are right. Published
+# threads print 3-5% between repeats of one arm and up to 7-15% between boots and autotuning runs; a ratio has two arms.
+RESIDUAL_SIGMA = 0.08
+
+# Median and p90 relative errors of the terms that have no fitted kernel law of their own: assumptions.
+UNFITTED = {
+    "sampling": (0.20, 0.50),
+    "elementwise": (0.15, 0.35),
+    "host": (0.30, 0.80),
+    "prefill": (0.20, 0.50),
+}
+Z90 = 1.6449
+
+
+def operator_sigmas(deployment: Deployment) -> dict[str, float]:
+    """Log standard deviation of each component of a step, from the error bands of the kernel profile."""
+    model, gpu, engine = deployment.model, deployment.gpu, deployment.serving.id
+    mixers = [la.mixer for la in model.layers if isinstance(la.mixer, Attention)]
+    sparse = any(m.top_k for m in mixers)
+    attention = "sparse_attention" if sparse else "mla" if any(m.kind == "mla" for m in mixers) else "attention"
+    bands = {
+        "gemm": error_band(gpu, "gemm", model.weight_format, engine),
+        "head": error_band(gpu, "gemm", model.head.format, engine),
+        "attention": error_band(gpu, attention, deployment.kv_format, engine),
+        "moe": error_band(gpu, "moe", model.weight_format, engine),
+        "recurrent": error_band(gpu, "recurrent", "bf16", engine),
+        "collective": error_band(gpu, "all_reduce", "bf16", engine),
+    }
+    return {name: sigma_of_band(*band[:2]) for name, band in (bands | UNFITTED).items()}
+
+
+def sigma_of_band(median_error: float, p90_error: float) -> float:
+    """Standard deviation that a median and a 90th percentile of absolute errors stand for, half from each.
+
+    Operator errors have heavier tails than a normal law; the two estimates bracket the 80% interval that is reported.
+    """
+    return 0.5 * (SIGMA_PER_MEDIAN_ERROR * median_error + p90_error / Z90)
+
+
+def acceptance_sigma(length: Range) -> FloatArray:
+    """Log standard deviation of AL from its 80% interval."""
+    spread: FloatArray = np.log(np.asarray(length.high) / np.asarray(length.low)) / (2 * Z80)
+    return spread
+
+
+def log_ratio_sigma(
+    base: StepTime,
+    spec: StepTime,
+    base_prefill_s: FloatArray,
+    spec_prefill_s: FloatArray,
+    sigmas: Mapping[str, float],
+    length_sigma: FloatArray,
+    residual_sigma: float,
+) -> FloatArray:
+    """Log standard deviation of the speed-up of ``spec`` over ``base`` (both per round, their prefill beside them)."""
+    base_s, spec_s = base.total_s + base_prefill_s, spec.total_s + spec_prefill_s
+    decode = spec.total_s / spec_s
+    variance = residual_sigma**2 + (decode * length_sigma) ** 2
+    for name in base.components.keys() | spec.components.keys():
+        share = base.components.get(name, 0.0) / base_s - spec.components.get(name, 0.0) / spec_s
+        variance = variance + (share * sigmas[name]) ** 2
+    prefill = base_prefill_s / base_s - spec_prefill_s / spec_s
+    return np.sqrt(variance + (prefill * sigmas["prefill"]) ** 2)
+
+
+def step_sigma(step: StepTime, sigmas: Mapping[str, float]) -> FloatArray:
+    """Log standard deviation of one absolute step time: nothing cancels here."""
+    variance = sum((seconds / step.total_s * sigmas[name]) ** 2 for name, seconds in step.components.items())
+    return np.sqrt(variance)
