@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -53,15 +53,25 @@ def rank_weight_bytes(deployment: Deployment) -> WeightBytes:
     return WeightBytes(layers / deployment.pp, embedding / deployment.pp, head / deployment.pp)
 
 
-@dataclass(frozen=True)
-class Memory:
-    """Memory of one rank in bytes, and the KV pool it leaves.
+class ResidentDrafter(Protocol):
+    """What the memory of a drafter needs to be known for."""
 
-    ``drafter_kv_bytes_per_token`` is on the rank too. ``kv_pool_tokens`` counts tokens of full-attention context (a
-    windowed layer holds its window only, so long sequences fit more).
+    @property
+    def resident_bytes(self) -> float:
+        """Weights that are not shared with the target, on one rank."""
+
+    @property
+    def kv_bytes_per_token(self) -> float:
+        """Own cache per token of context, on one rank."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Memory of one rank in bytes. ``kv_pool_tokens`` counts tokens of full context (a windowed layer holds its window only,
+
+    so long sequences fit more). ``state_bytes_per_slot``: recurrent state of one sequence, one copy.
     """
 
-    deployment: Deployment
     total_bytes: float
     reserve_bytes: float
     weight_bytes: float
@@ -69,12 +79,10 @@ class Memory:
     kv_bytes_per_token: float
     drafter_kv_bytes_per_token: float
     state_bytes_per_slot: float
-    state_slots: FloatArray
-    lookahead_slots: FloatArray
 
     @property
     def kv_pool_bytes(self) -> float:
-        """Bytes left for KV and states; 0 where weights alone do not fit."""
+        """Bytes left for caches and states; 0 where the weights alone do not fit."""
         return max(0.0, self.total_bytes - self.reserve_bytes - self.weight_bytes - self.drafter_bytes)
 
     @property
@@ -86,71 +94,70 @@ class Memory:
     def fits(self) -> bool:
         return self.kv_pool_bytes > 0.0
 
-    def check(self) -> None:
-        """Raise ``DoesNotFit`` where the weights and the drafter leave no room for a cache."""
-        if not self.fits:
-            need = (self.weight_bytes + self.drafter_bytes + self.reserve_bytes) / 1e9
-            raise DoesNotFit(
-                f"{self.deployment.model.name}: needs {need:.1f} GB a GPU before any KV cache, {self.deployment.gpu.id} offers "
-                f"{self.total_bytes / 1e9:.1f} GB. Use more ranks (tp), a smaller weight format or a larger GPU."
-            )
 
-    def sequence_bytes(self, tokens: Any) -> FloatArray:
-        """Bytes that one sequence of ``tokens`` tokens holds on the rank: cache, lookahead slots, states."""
-        held = np.asarray(tokens, dtype=float) + self.lookahead_slots
-        block = self.deployment.serving.kv_block
-        held = np.ceil(held / block) * block
-        size = self.drafter_kv_bytes_per_token * held + self.state_bytes_per_slot * self.state_slots
-        for layer in self.deployment.model.attention_layers():
-            mixer = layer.mixer
-            assert isinstance(mixer, Attention)
-            kept = np.minimum(held, mixer.window + block) if mixer.window else held
-            size = size + layer.count * _kv_bytes_on_rank(mixer, self.deployment) * kept
-        return size
-
-    def admitted(self, concurrency: Any, tokens: Any) -> FloatArray:
-        """Requests that run at once out of ``concurrency``, each holding ``tokens`` tokens; at least 1 where the pool is not empty.
-
-        The rest waits: the engine's own limit on requests and the pool bound it.
-        """
-        fitting = np.floor(self.kv_pool_bytes / np.maximum(self.sequence_bytes(tokens), 1e-9))
-        speculating = np.any(np.asarray(self.lookahead_slots) > 0)
-        limit = self.deployment.serving.max_requests(self.deployment.gpu, bool(speculating))
-        return np.minimum(np.minimum(np.asarray(concurrency, dtype=float), np.maximum(fitting, 1.0)), limit)
-
-
-def resident(
-    deployment: Deployment,
-    drafter_bytes: float = 0.0,
-    drafter_kv_bytes_per_token: float = 0.0,
-    lookahead_slots: Any = 0,
-    state_slots: Any = 1,
-) -> Memory:
-    """Memory of ``deployment`` with a drafter of ``drafter_bytes`` (on the rank).
-
-    ``state_slots``: recurrent states kept per sequence, 1 + k where the engine stores one per verified token.
-    """
-    gpu, serving = deployment.gpu, deployment.serving
-    model = deployment.model
-    attention = [la for la in model.attention_layers() if isinstance(la.mixer, Attention)]
+def resident(deployment: Deployment, drafter: ResidentDrafter | None = None) -> Memory:
+    """Memory of one rank of ``deployment`` with ``drafter`` loaded."""
+    gpu, serving, model = deployment.gpu, deployment.serving, deployment.model
     state = sum(
         la.count * (la.mixer.state_bytes + la.mixer.conv_state_bytes) for la in model.layers if isinstance(la.mixer, Recurrent)
     )
     return Memory(
-        deployment=deployment,
         total_bytes=gpu.memory_bytes * serving.memory_fraction,
         reserve_bytes=serving.reserve_bytes,
         weight_bytes=rank_weight_bytes(deployment).total,
-        drafter_bytes=drafter_bytes,
-        kv_bytes_per_token=sum(la.count * _kv_bytes_on_rank(la.mixer, deployment) for la in attention),
-        drafter_kv_bytes_per_token=drafter_kv_bytes_per_token,
+        drafter_bytes=drafter.resident_bytes if drafter else 0.0,
+        kv_bytes_per_token=sum(la.count * _kv_bytes_on_rank(la, deployment) for la in model.attention_layers()),
+        drafter_kv_bytes_per_token=drafter.kv_bytes_per_token if drafter else 0.0,
         state_bytes_per_slot=state / deployment.ranks,
-        state_slots=np.asarray(state_slots, dtype=float),
-        lookahead_slots=np.asarray(lookahead_slots, dtype=float),
     )
 
 
-def _kv_bytes_on_rank(mixer: Attention, deployment: Deployment) -> float:
+def sequence_bytes(deployment: Deployment, memory: Memory, tokens: Any, *, lookahead: Any = 0, k: Any = 0) -> FloatArray:
+    """Bytes that one sequence of ``tokens`` tokens holds on a rank: caches with ``lookahead`` slots in whole blocks, and
+    1 + ``k`` recurrent states (engines keep one per verified token, to roll back to).
+    """
+    block = deployment.serving.kv_block
+    held = np.ceil((np.asarray(tokens, dtype=float) + lookahead) / block) * block
+    size = memory.drafter_kv_bytes_per_token * held + memory.state_bytes_per_slot * (1.0 + np.asarray(k, dtype=float))
+    for layer in deployment.model.attention_layers():
+        window = layer.mixer.window
+        kept = np.minimum(held, window + block) if window else held
+        size = size + layer.count * _kv_bytes_on_rank(layer, deployment) * kept
+    return np.asarray(size)
+
+
+def admitted(
+    deployment: Deployment,
+    memory: Memory,
+    concurrency: Any,
+    tokens: Any,
+    *,
+    speculating: bool = False,
+    lookahead: Any = 0,
+    k: Any = 0,
+) -> FloatArray:
+    """Requests that run at once out of ``concurrency``, each holding ``tokens`` tokens on average; the rest waits.
+
+    Bounded by the pool and by the engine's own limit on running requests; at least 1 (raise on ``Memory.fits`` first).
+    """
+    fitting = np.floor(memory.kv_pool_bytes / np.maximum(sequence_bytes(deployment, memory, tokens, lookahead=lookahead, k=k), 1e-9))
+    limit = deployment.serving.max_requests(deployment.gpu, speculating)
+    return np.minimum(np.minimum(np.asarray(concurrency, dtype=float), np.maximum(fitting, 1.0)), limit)
+
+
+def check_fits(deployment: Deployment, memory: Memory) -> None:
+    """Raise ``DoesNotFit`` where the weights and the drafter leave no room for a cache."""
+    if not memory.fits:
+        need = (memory.weight_bytes + memory.drafter_bytes + memory.reserve_bytes) / 1e9
+        raise DoesNotFit(
+            f"{deployment.model.name}: needs {need:.1f} GB a GPU before any KV cache, {deployment.gpu.id} offers "
+            f"{memory.total_bytes / 1e9:.1f} GB. Use more ranks (tp), a smaller weight format or a larger GPU."
+        )
+
+
+def _kv_bytes_on_rank(layer: Layer, deployment: Deployment) -> float:
     """Cache bytes of one layer and token on one rank: KV heads are split until each rank has one, a latent is copied."""
+    mixer = layer.mixer
+    assert isinstance(mixer, Attention)
     share = 1.0 if mixer.kind == "mla" else mixer.kv_heads_on_rank(deployment.tp) / mixer.kv_heads
     return mixer.kv_elements_per_token * share * KV_BYTES[deployment.kv_format] / deployment.pp
