@@ -16,6 +16,7 @@ class Gpu:
     tensor cores lack is absent and falls back as ``peak`` says. ``sm`` is the compute capability (90 = Hopper).
     ``link_bytes_per_s`` is per direction inside a node (NVLink where every GPU has it, else PCIe: ``nvlink`` says which).
     ``clock_scale`` < 1 models a power limit or clock below default: it scales compute, not memory bandwidth.
+    ``aliases`` are other accepted ids, ``nvml_names`` the names that the driver prints.
     """
 
     id: str
@@ -34,10 +35,13 @@ class Gpu:
     tdp_w: float
     gpus_per_node: int
     aliases: tuple[str, ...] = ()
+    nvml_names: tuple[str, ...] = ()
+    unified_memory: bool = False
     confidence: str = ""
     source: str = ""
     note: str = ""
     clock_scale: float = 1.0
+    power_limit_w: float | None = None
     kernels: KernelProfile | None = field(default=None, compare=False, repr=False)
 
     def peak(self, compute: str) -> float:
