@@ -42,8 +42,9 @@ class Anchor:
             raise InputError("anchor concurrency", self.concurrency, "1 or more")
         if self.k < 1:
             raise InputError("anchor k", self.k, "1 or more draft tokens (k = 0 has speed-up 1 by definition)")
-        if not 0.02 <= self.speedup <= self.k + 1:
-            raise InputError("anchor speedup", self.speedup, f"0.02 to k + 1 = {self.k + 1}", "A round gives at most k + 1 tokens.")
+        if not 0.02 <= self.speedup <= 1.2 * (self.k + 1):
+            limit = f"0.02 to about k + 1 = {self.k + 1}"
+            raise InputError("anchor speedup", self.speedup, limit, "A round gives at most k + 1 tokens.")
 
     @property
     def label(self) -> str:

@@ -54,7 +54,8 @@ def choose_k(k: ArrayLike, gain: Range, *, acceptance_known: bool) -> Choice:
         usual = int(np.argmin(np.abs(ks - USUAL_K)))
         index = best if mid[best] > mid[usual] * (1.0 + NOISE) else usual
     chosen = 0 if index is None else int(ks[index])
-    at = Range(1.0, 1.0, 1.0) if index is None else Range(*(float(np.asarray(v)[index]) for v in (gain.low, gain.mid, gain.high)))
+    bounds = (1.0, 1.0, 1.0) if index is None else tuple(float(np.asarray(v)[index]) for v in (gain.low, gain.mid, gain.high))
+    at = Range(*bounds)
     return Choice(chosen, at, plateau(ks, mid), verdict(at))
 
 

@@ -25,14 +25,11 @@ from numpy.typing import ArrayLike
 from specadvisor.advise.uncertainty import RESIDUAL_SIGMA, acceptance_sigma, log_ratio_sigma, operator_sigmas
 from specadvisor.errors import InputError
 from specadvisor.ranges import FloatArray, Range
-from specadvisor.step.memory import admitted, resident
-from specadvisor.step.prefill import prefill_s
-from specadvisor.step.target import target_step
+from specadvisor.step import Deployment, Memory, StepTime, exposed_host_s, prefill_s, resident, target_step
 
 if TYPE_CHECKING:
     from specadvisor.acceptance import Survival
     from specadvisor.drafters import Drafter
-    from specadvisor.step import Deployment, StepTime
 
 
 @dataclass(frozen=True)
@@ -105,7 +102,7 @@ def baseline(
     """Plain decoding with nothing else in memory: the reference of every speed-up."""
     concurrency, context = _floats(concurrency), _floats(context)
     load, replicas = per_replica(concurrency, deployment.dp)
-    batch = admitted(deployment, resident(deployment), load, context, speculating=False)
+    batch = resident(deployment).admitted(load, context)
     prefill, per_token = _prefill(deployment, input_tokens, output_tokens)
     return Baseline(target_step(deployment, batch, 1.0, context), batch, prefill, per_token, replicas)
 
@@ -134,13 +131,12 @@ def evaluate(
     check_k(k, drafter)
     plain = plain or baseline(deployment, concurrency, context, input_tokens, output_tokens)
     load, replicas = per_replica(concurrency, deployment.dp)
-    memory = resident(deployment, drafter)
-    batch = admitted(deployment, memory, load, context, speculating=True, lookahead=drafter.lookahead_slots(k), k=k)
-
+    batch = drafter_memory(deployment, drafter, k).admitted(load, context)
     length: Range = survival.range(k)
     drafted = drafter.round(deployment, batch, k, context, length.mid)
-    verify = target_step(deployment, batch, drafted.verified_tokens, context)
-    round_time = verify + drafted.draft + drafted.overhead
+    on_gpu = drafted.draft + target_step(deployment, batch, drafted.verified_tokens, context, host=False)
+    waiting = exposed_host_s(deployment, on_gpu.total_s, speculating=True) + drafted.cpu_s
+    round_time = on_gpu.plus("host", waiting)
     prefill_per_round = batch * length.mid * plain.prefill_per_token_s
     others_per_round = (batch - 1.0) * length.mid * plain.prefill_per_token_s
 
@@ -150,9 +146,7 @@ def evaluate(
     spread = acceptance_sigma(length)
     base_prefill = plain.batch * plain.prefill_per_token_s
     base_others = (plain.batch - 1.0) * plain.prefill_per_token_s
-    throughput_sigma = log_ratio_sigma(
-        plain.step, round_time, base_prefill, prefill_per_round, sigmas, spread, residual_sigma
-    )
+    throughput_sigma = log_ratio_sigma(plain.step, round_time, base_prefill, prefill_per_round, sigmas, spread, residual_sigma)
     tpot_sigma = log_ratio_sigma(plain.step, round_time, base_others, others_per_round, sigmas, spread, residual_sigma)
     return Evaluation(
         k=k,
@@ -172,6 +166,20 @@ def evaluate(
         tpot_s=tpot,
         throughput_speedup=Range.log_normal(throughput / plain.throughput_tok_s, throughput_sigma),
         tpot_speedup=Range.log_normal(plain.tpot_s / tpot, tpot_sigma),
+    )
+
+
+def drafter_memory(deployment: Deployment, drafter: Drafter, k: ArrayLike) -> Memory:
+    """Memory of the deployment with ``drafter`` loaded and room for ``k`` draft tokens a sequence (0: loaded but idle).
+
+    Engines that roll a recurrent state back keep one copy per verified token.
+    """
+    return resident(
+        deployment,
+        drafter_bytes=drafter.resident_bytes,
+        drafter_kv_bytes_per_token=drafter.kv_bytes_per_token,
+        lookahead_slots=drafter.lookahead_slots(_floats(k)),
+        state_slots=1.0 + _floats(k),
     )
 
 
