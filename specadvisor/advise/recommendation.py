@@ -1,0 +1,234 @@
+"""The answer of ``Advisor.recommend``: frozen, complete, printable in several forms without computing anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from specadvisor.advise.choose import Choice, Verdict
+from specadvisor.advise.evaluate import Evaluation
+from specadvisor.ranges import Range
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from specadvisor.acceptance import Survival
+    from specadvisor.advise.break_even import BreakEven
+    from specadvisor.advise.guidelines import GuidelineTrace
+    from specadvisor.drafters import Drafter
+    from specadvisor.step import Deployment
+
+NO_DRAFTER = "none"
+Objective = Literal["throughput", "latency", "goodput"]
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What the deployment is asked to serve. ``context`` is the mean number of keys a decode step sees.
+
+    ``concurrency`` counts requests in flight on the whole deployment. None lengths: unknown, no prefill term.
+    """
+
+    concurrency: tuple[int, ...]
+    context: int
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    workload: str = "mixed"
+    temperature: float = 0.0
+    objective: Objective = "throughput"
+    max_tpot_s: float | None = None
+    max_ttft_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One (drafter, k) at one concurrency; k = 0 is plain decoding without a drafter in memory.
+
+    ``objective``: what the ranking sorts by (tok/s for throughput and goodput, 1/TPOT for latency). ``ttft_s`` is nan
+    where the prompt length is unknown.
+    """
+
+    concurrency: int
+    drafter: str
+    k: int
+    acceptance_length: Range
+    batch: float
+    round_s: float
+    draft_share: float
+    throughput_tok_s: float
+    tpot_s: float
+    ttft_s: float
+    throughput_speedup: Range
+    tpot_speedup: Range
+    objective: float
+    meets_limits: bool
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Tier:
+    """Loads ``low`` to ``high`` share one number of draft tokens.
+
+    ``k`` compares with a server that has no drafter loaded; ``deployed_k`` is the best a server with the drafter loaded
+    can do (its memory is spent anyway). ``held_bytes`` (one GPU) and ``idle_s`` (per step) are what a loaded drafter
+    costs while k = 0; ``idle_speedup`` is the throughput of that state over plain decoding at the tier's upper end.
+    """
+
+    low: int
+    high: int
+    k: int
+    deployed_k: int
+    speedup: Range
+    held_bytes: float
+    idle_s: float
+    idle_speedup: float
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Number of draft tokens by load for one drafter. ``crossover``: lowest load from which on speculation does not pay."""
+
+    drafter: str
+    tiers: tuple[Tier, ...]
+    crossover: int | None
+
+    def k_at(self, concurrency: float) -> int:
+        """Draft tokens at ``concurrency`` (beyond the last tier: the last tier's)."""
+        return next((t.k for t in self.tiers if concurrency <= t.high), self.tiers[-1].k)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One drafter over (k, concurrency): arrays for plots and sweeps, and the choice at each load.
+
+    ``gain`` is the objective over plain decoding with its interval, after anchors. ``acceptance_known`` is False where
+    the survival curve is a catalogue value.
+    """
+
+    drafter: Drafter
+    survival: Survival
+    acceptance_known: bool
+    evaluation: Evaluation
+    gain: Range
+    choices: tuple[Choice, ...]
+
+    @property
+    def name(self) -> str:
+        return self.drafter.name
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """The fixed setting with the best mean log objective over the stated loads; ``options``: the same setting at each."""
+
+    drafter: str
+    k: int
+    speedup: Range
+    options: tuple[Option, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DrafterRow:
+    """Guideline 5: what one drafter brings and costs; tuples run over the stated concurrencies."""
+
+    drafter: str
+    kind: str
+    acceptance_length: Range
+    acceptance_source: str
+    draft_share: float
+    memory_bytes: float
+    kv_bytes_per_token: float
+    training: str
+    operating: str
+    support: str
+    best_k: tuple[int, ...]
+    speedup: tuple[Range, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryBill:
+    """Bytes of one GPU, and what the drafter does to the KV pool."""
+
+    drafter: str
+    total_bytes: float
+    weight_bytes: float
+    drafter_bytes: float
+    reserve_bytes: float
+    kv_pool_bytes: float
+    kv_pool_tokens: float
+    kv_pool_tokens_without: float
+    sequences: float
+    sequences_without: float
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """Everything ``recommend`` found. ``ranking``: every (drafter, k) at every load, best objective first per load."""
+
+    deployment: Deployment
+    load: Load
+    headline: tuple[str, ...]
+    best: Best
+    ranking: tuple[Option, ...]
+    schedule: Schedule
+    guidelines: tuple[GuidelineTrace, ...]
+    drafters: tuple[DrafterRow, ...]
+    memory: tuple[MemoryBill, ...]
+    warnings: tuple[str, ...]
+    assumptions: tuple[str, ...]
+    measurement_plan: tuple[str, ...]
+    excluded: Mapping[str, str] = field(default_factory=dict)
+    break_even: BreakEven | None = None
+    anchors: tuple[str, ...] = ()
+    curves: Mapping[str, Curve] = field(default_factory=dict, repr=False)
+
+    def at(self, concurrency: int) -> tuple[Option, ...]:
+        """The ranking at one of the stated loads."""
+        return tuple(o for o in self.ranking if o.concurrency == concurrency)
+
+    @property
+    def acceptance_known(self) -> bool:
+        """False where the best setting rests on a catalogue value."""
+        curve = self.curves.get(self.schedule.drafter)
+        return curve is None or curve.acceptance_known
+
+    def table(self) -> str:
+        """The console report as plain text."""
+        from specadvisor.report.console import render
+
+        return render(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON-ready dictionary with ``schema_version``."""
+        from specadvisor.report.data import recommendation_dict
+
+        return recommendation_dict(self)
+
+    def to_frame(self) -> pd.DataFrame:
+        """The ranking as a tidy table, units in the column names."""
+        import pandas as pd
+
+        from specadvisor.report.data import option_rows
+
+        return pd.DataFrame(option_rows(self.ranking))
+
+    def to_csv(self, path: str | Path) -> None:
+        """Write the ranking as CSV."""
+        from specadvisor.report.data import option_rows
+        from specadvisor.report.writers import csv_text, write
+
+        write(Path(path), csv_text(option_rows(self.ranking)))
+
+    def plot(self, directory: str | Path) -> list[Path]:
+        """Draw roofline, speed-up curves and heat map into ``directory``; returns the files."""
+        from specadvisor.report.plots import plot_all
+
+        return plot_all(self, Path(directory))
+
+    def flags(self, engine: str | None = None) -> str:
+        """Settings to paste into ``engine`` (default: the deployment's), with the versions they are for."""
+        from specadvisor.engines import flags
+
+        return flags(self, engine or self.deployment.serving.id)
