@@ -1,0 +1,226 @@
+"""Survival curves out of whatever a user has: lists, histograms, lengths, rates, counters, one alpha.
+
+AL counts the bonus token, AL(k) = 1 + s_1 + ... + s_k; the rate is accepted over drafted tokens, (AL - 1) / k.
+Every constructor reproduces its input exactly. Definitions: vLLM ``1 + accepted / drafts``, SPEED-Bench equation 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from specadvisor.acceptance.shape import bisect, kind_shape, sigmoid
+from specadvisor.acceptance.survival import Survival
+from specadvisor.errors import InputError
+from specadvisor.ranges import FloatArray
+
+# A number typed in by the user carries no counts: the traffic behind it still differs a little from tomorrow's.
+SIGMA_STATED = 0.05
+_SLACK = 1e-6
+
+
+def from_cumulative(values: Sequence[float], *, source: str = "cumulative list", sigma: float = SIGMA_STATED) -> Survival:
+    """From s_1, s_2, ...: the share of rounds whose first j drafts were all accepted (vLLM's per-position rate)."""
+    s = _probabilities("cumulative acceptance", values)
+    return Survival(s, sigma, source, known=True, measured=(1, s.size))
+
+
+def from_conditional(values: Sequence[float], *, source: str = "conditional list", sigma: float = SIGMA_STATED) -> Survival:
+    """From a_1, a_2, ...: acceptance of position j given that positions before it were accepted."""
+    a = _probabilities("conditional acceptance", values)
+    return Survival(np.cumprod(a), sigma, source, known=True, measured=(1, a.size))
+
+
+def from_alpha(alpha: float, k_max: int = 16, *, source: str = "one alpha", sigma: float = 0.10) -> Survival:
+    """One acceptance probability for every position (Leviathan et al. 2023): s_j = alpha^j."""
+    value = float(_probabilities("alpha", [alpha])[0])
+    return Survival(value ** np.arange(1, k_max + 1), sigma, source, known=True, measured=(1, 1))
+
+
+def from_length(
+    length: float, k: int, *, kind: str | None = None, k_max: int = 16, source: str = "acceptance length",
+    sigma: float = SIGMA_STATED,
+) -> Survival:  # fmt: skip
+    """From AL measured at one k: the kind's usual shape, shifted until AL(k) is ``length``; flat without a kind."""
+    k = _draft_tokens(k)
+    length = check_length(length, k)
+    shape = kind_shape(kind)
+    s = _exact_length(shape.solve(length, k).survival(max(k_max, k)), length, k)
+    note = f"positions follow the usual run of {shape.kind} drafters through AL({k}) = {length:g}"
+    return Survival(s, sigma, source, known=True, measured=(k, k), notes=(note,))
+
+
+def from_lengths(
+    lengths: Mapping[int, float], *, kind: str | None = None, k_max: int = 16, source: str = "acceptance lengths",
+    sigma: float = SIGMA_STATED,
+) -> Survival:  # fmt: skip
+    """From AL at several k: between two of them conditionals are flat, before and after them the kind's shape is used."""
+    if not lengths:
+        raise InputError("acceptance lengths", dict(lengths), "at least one k: length pair")
+    ks = sorted(_draft_tokens(k) for k in lengths)
+    check_lengths(lengths)
+    gains = [lengths[k] - before for k, before in zip(ks, [1.0, *(lengths[k] for k in ks)], strict=False)]
+    widths = [k - before for k, before in zip(ks, [0, *ks], strict=False)]
+    means = [gain / width for gain, width in zip(gains, widths, strict=True)]
+    s = from_length(lengths[ks[0]], ks[0], kind=kind, k_max=ks[0]).s
+    if len(ks) > 1 and s[-1] < means[1]:
+        s = _ramp(1.0, means[0], means[1], ks[0])
+    for i in range(1, len(ks)):
+        s = np.concatenate((s, _segment(float(s[-1]), means[i], means[i + 1] if i + 1 < len(ks) else 0.0, widths[i])))
+    tail = kind_shape(kind).solve(lengths[ks[-1]], ks[-1]).conditional(max(k_max, ks[-1] + 1))[ks[-1] :]
+    s = np.concatenate((s, s[-1] * np.cumprod(tail)))[: max(k_max, ks[-1])]
+    return Survival(s, sigma, source, known=True, measured=(ks[0], ks[-1]))
+
+
+def from_rate(rate: float, k: int, *, kind: str | None = None, k_max: int = 16, source: str = "acceptance rate") -> Survival:
+    """From accepted over drafted tokens at one k: AL = 1 + k * rate."""
+    value = float(_probabilities("acceptance rate", [rate])[0])
+    return from_length(1.0 + _draft_tokens(k) * value, k, kind=kind, k_max=k_max, source=source)
+
+
+def from_histogram(
+    counts: Sequence[float] | Mapping[int, float], *, tokens_per_step: bool = False, source: str = "histogram"
+) -> Survival:
+    """From the number of rounds that accepted j drafts, j = 0, 1, ...
+
+    ``tokens_per_step``: the keys count emitted tokens instead (1 = nothing accepted), as SPEED-Bench's harness does.
+    """
+    table = dict(counts) if isinstance(counts, Mapping) else dict(enumerate(counts, start=int(tokens_per_step)))
+    rounds = {int(j) - int(tokens_per_step): float(n) for j, n in table.items()}
+    total = sum(rounds.values())
+    if not rounds or min(rounds) < 0 or min(rounds.values()) < 0 or not np.isfinite(total) or total <= 0:
+        raise InputError(
+            "histogram", table, "counts of rounds by accepted drafts from 0 (by tokens per step from 1), at least one round"
+        )
+    k = max(1, max(rounds))
+    at_least = np.cumsum([rounds.get(j, 0.0) for j in range(k, -1, -1)])[::-1]
+    return _counted(at_least[1:] / total, total, source)
+
+
+def from_steps(accepted: Sequence[Sequence[int]] | Sequence[int], k: int, *, source: str = "step list") -> Survival:
+    """From the accepted drafts of every round (one list, or one list per request), all with ``k`` drafted."""
+    k = _draft_tokens(k)
+    flat = np.concatenate([np.atleast_1d(np.asarray(part, dtype=float)) for part in accepted]) if len(accepted) else np.empty(0)
+    if not flat.size or flat.min() < 0 or flat.max() > k or np.any(flat != np.floor(flat)):
+        raise InputError(
+            "accepted drafts per round", flat.tolist()[:20], f"whole numbers from 0 to k = {k}, at least one round"
+        )
+    return from_histogram(np.bincount(flat.astype(int), minlength=k + 1).tolist(), source=source)
+
+
+def from_counts(
+    accepted: float | Sequence[float], drafted: float | Sequence[float], *, rounds: float | None = None, k: int | None = None,
+    kind: str | None = None, k_max: int = 16, source: str = "counters",
+) -> Survival:  # fmt: skip
+    """From counters of accepted and drafted tokens.
+
+    Lists: per position, where ``drafted[j]`` is the number of rounds that drafted position j. Numbers: totals, with
+    ``k`` or ``rounds`` (one of them gives the other, as drafted = k * rounds).
+    """
+    if not np.isscalar(accepted) or not np.isscalar(drafted):
+        got, asked = np.atleast_1d(np.asarray(accepted, float)), np.atleast_1d(np.asarray(drafted, float))
+        asked = np.broadcast_to(asked, got.shape) if asked.size in (1, got.size) else asked
+        if got.shape != asked.shape or np.any(asked <= 0) or np.any(got < 0) or np.any(got > asked):
+            raise InputError("counters", {"accepted": got.tolist(), "drafted": asked.tolist()}, "0 <= accepted <= drafted > 0")
+        return _counted(got / asked, float(asked.min()), source)
+    got_total, asked_total = float(accepted), float(drafted)  # type: ignore[arg-type]
+    if not 0 <= got_total <= asked_total or asked_total <= 0:
+        raise InputError("counters", {"accepted": got_total, "drafted": asked_total}, "0 <= accepted <= drafted > 0")
+    if k is None and rounds is None:
+        raise InputError("counters", {"accepted": got_total, "drafted": asked_total}, "k or the number of rounds beside them")
+    if k is None:
+        assert rounds is not None
+        k = max(1, round(asked_total / rounds))
+    n = rounds if rounds is not None else asked_total / k
+    curve = from_length(1.0 + got_total / n, k, kind=kind, k_max=k_max, source=source)
+    return Survival(curve.s, counting_sigma(curve, k, n), source, True, (k, k), curve.tail, curve.notes)
+
+
+def counting_sigma(curve: Survival, k: int, rounds: float) -> float:
+    """Log standard deviation of AL - 1 after ``rounds`` independent rounds: sd(A) / sqrt(rounds) / mean(A)."""
+    gain = float(curve.acceptance_length(k)) - 1.0
+    variance = max(curve.length_variance(k), 0.0) + 1.0 / (rounds + 1.0)
+    return min(1.5, float(np.sqrt(variance / rounds)) / max(gain, 0.5 / rounds))
+
+
+def to_histogram(curve: Survival, k: int, rounds: float = 1.0) -> dict[int, float]:
+    """Rounds by accepted drafts 0..k; ``from_histogram`` reads it back."""
+    return {j: float(p * rounds) for j, p in enumerate(curve.length_pmf(k))}
+
+
+def check_length(length: float, k: int) -> float:
+    """``length`` if it is a possible AL(k), else the reason why not."""
+    if not np.isfinite(length) or length < 1 - _SLACK:
+        raise InputError("acceptance length", length, "at least 1: the bonus token is counted", "Add 1 if yours excludes it.")
+    if length > k + 1 + _SLACK:
+        raise InputError(
+            "acceptance length", length, f"at most k + 1 = {k + 1}",
+            f"A chain of {k} drafts emits at most {k + 1} tokens a round: either k is larger or the number counts a tree.",
+        )  # fmt: skip
+    return min(max(length, 1.0), k + 1.0)
+
+
+def check_lengths(lengths: Mapping[int, float]) -> None:
+    """Refuse lengths that no survival curve has: above k + 1, falling with k, or rising faster than before."""
+    previous_k, previous, slope = 0, 1.0, 1.0
+    for k in sorted(lengths):
+        length = check_length(float(lengths[k]), k)
+        gain = (length - previous) / (k - previous_k)
+        if gain < -_SLACK or gain > slope + _SLACK:
+            reason = "falls" if gain < 0 else "rises faster than before it"
+            raise InputError(
+                "acceptance lengths", dict(lengths), "lengths that rise with k by less and less",
+                f"AL {reason} at k = {k}: these cannot come from one drafter on one load; give the one that fits your load.",
+            )  # fmt: skip
+        previous_k, previous, slope = k, length, gain
+
+
+def _counted(s: FloatArray, rounds: float, source: str) -> Survival:
+    curve = Survival(s, 0.0, source, True, (1, s.size))
+    return Survival(s, counting_sigma(curve, s.size, rounds), source, True, (1, s.size))
+
+
+def _segment(before: float, mean: float, after: float, n: int) -> FloatArray:
+    """``n`` survivals with that mean, none above ``before`` and none below ``after``: flat conditionals if possible."""
+    powers = np.arange(1, n + 1)
+    if before > 0:
+        ratio = sigmoid(bisect(lambda x: before * float(np.mean(sigmoid(x) ** powers)), mean))
+        s = _exact_length(before * ratio**powers, 1.0 + n * mean, n)
+        if s[0] <= before and s[-1] >= after:
+            return s
+    return _ramp(before, mean, after, n)
+
+
+def _ramp(before: float, mean: float, after: float, n: int) -> FloatArray:
+    """``n`` survivals falling evenly around ``mean``, as steeply as ``before`` and ``after`` leave room for."""
+    room = min(before - mean, mean - after)
+    return mean + room * np.linspace(1.0, -1.0, n) if n > 1 else np.array([mean])
+
+
+def _exact_length(s: FloatArray, length: float, k: int) -> FloatArray:
+    """The curve with its rounding error in AL(k) removed, so that a length comes back as it was given."""
+    gain, want = float(s[:k].sum()), length - 1.0
+    if want >= k:
+        return np.ones_like(s)
+    return np.minimum(s * (want / gain), 1.0) if gain > 0 and want > 0 else np.zeros_like(s)
+
+
+def _draft_tokens(k: Any) -> int:
+    if isinstance(k, bool) or int(k) != k or k < 1:
+        raise InputError("k", k, "a whole number of draft tokens, 1 or more")
+    return int(k)
+
+
+def _probabilities(field: str, values: Sequence[float]) -> FloatArray:
+    try:
+        array = np.atleast_1d(np.asarray(values, dtype=float))
+    except (TypeError, ValueError):
+        raise InputError(field, values, "numbers between 0 and 1") from None
+    if array.ndim != 1 or not array.size or not np.all(np.isfinite(array)):
+        raise InputError(field, values, "a list of numbers between 0 and 1")
+    if array.min() < 0 or array.max() > 1:
+        percent = 1 < array.max() <= 100 and array.min() >= 0
+        raise InputError(field, array.tolist(), "numbers between 0 and 1", "Divide percentages by 100." if percent else "")
+    return array

@@ -1,0 +1,141 @@
+"""How conditional acceptance runs along the draft positions, and each drafter kind's usual run of it."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from specadvisor.data_files import profiles_dir
+from specadvisor.errors import InputError
+from specadvisor.ids import resolve
+from specadvisor.ranges import FloatArray
+
+_LOGIT_LIMIT = 16.0
+
+
+def logit(p: float) -> float:
+    """log(p / (1 - p)), cut so that 0 and 1 stay finite."""
+    p = min(max(p, 1e-7), 1 - 1e-7)
+    return float(np.log(p / (1 - p)))
+
+
+def sigmoid(x: float) -> float:
+    """The inverse of ``logit``."""
+    return float(1.0 / (1.0 + np.exp(-np.clip(x, -_LOGIT_LIMIT, _LOGIT_LIMIT))))
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """a_j = limit + (first - limit) * rate^(j-1), times ``cliff`` for every j past the trained ``depth``.
+
+    ``first`` moves with the text and the sampling, ``limit`` is the plateau of later positions. It lies above
+    ``first`` for sequential drafters (a round that got this far runs on easy text) and below it for drafters that
+    predict a block at once.
+    """
+
+    first: float
+    limit: float
+    rate: float = 0.5
+    depth: int | None = None
+    cliff: float = 1.0
+
+    def conditional(self, k_max: int) -> FloatArray:
+        """a_1..a_k_max."""
+        steps = np.arange(k_max)
+        a = self.limit + (self.first - self.limit) * self.rate**steps
+        return a if self.depth is None else np.where(steps >= self.depth, a * self.cliff, a)
+
+    def survival(self, k_max: int) -> FloatArray:
+        """s_1..s_k_max."""
+        return np.cumprod(self.conditional(k_max))
+
+
+@dataclass(frozen=True, slots=True)
+class EasyHard:
+    """A round is easy with probability ``share``: s_j = share * easy^j + (1 - share) * hard^j.
+
+    The mixture explains why conditionals rise: rounds that survive j drafts are mostly the easy ones.
+    """
+
+    share: float
+    easy: float
+    hard: float
+
+    def survival(self, k_max: int) -> FloatArray:
+        """s_1..s_k_max."""
+        j = np.arange(1, k_max + 1)
+        return self.share * self.easy**j + (1.0 - self.share) * self.hard**j
+
+    def easy_share_after(self, j: int) -> float:
+        """The share of easy rounds among those whose first ``j`` drafts were all accepted."""
+        easy = self.share * self.easy**j
+        return float(easy / (easy + (1.0 - self.share) * self.hard**j))
+
+
+@dataclass(frozen=True, slots=True)
+class KindShape:
+    """A kind's usual shape as a function of its level: logit(limit) = intercept + slope * logit(first)."""
+
+    kind: str
+    intercept: float
+    slope: float
+    rate: float
+    depth: int | None
+    cliff: float
+    lists: int
+    sources: int
+    note: str
+
+    def at(self, level: float) -> Shape:
+        """The shape whose first position has the logit ``level``."""
+        return Shape(sigmoid(level), sigmoid(self.intercept + self.slope * level), self.rate, self.depth, self.cliff)
+
+    def solve(self, length: float, k: int) -> Shape:
+        """The shape with AL(k) = ``length``."""
+        level = bisect(lambda x: 1.0 + float(self.at(x).survival(k).sum()), length)
+        return self.at(level)
+
+
+FLAT = KindShape("flat", 0.0, 1.0, 0.5, None, 1.0, 0, 0, "one conditional acceptance at every position")
+
+
+def bisect(increasing: Callable[[float], float], target: float) -> float:
+    """x in [-16, 16] with increasing(x) = target, to the last bit; the nearer end if out of reach."""
+    low, high = -_LOGIT_LIMIT, _LOGIT_LIMIT
+    for _ in range(64):
+        middle = 0.5 * (low + high)
+        if increasing(middle) < target:
+            low = middle
+        else:
+            high = middle
+    return 0.5 * (low + high)
+
+
+@cache
+def kind_shapes() -> dict[str, KindShape]:
+    """The shipped table of usual shapes by drafter kind (``profiles/acceptance/shapes.csv``)."""
+    with (profiles_dir() / "acceptance" / "shapes.csv").open(encoding="utf-8", newline="") as file:
+        rows = csv.DictReader(line for line in file if not line.startswith("#"))
+        return {
+            row["kind"]: KindShape(
+                row["kind"], float(row["intercept"]), float(row["slope"]), float(row["rate"]),
+                int(row["depth"]) if row["depth"] else None, float(row["cliff"]),
+                int(row["lists"]), int(row["sources"]), row["note"],
+            )
+            for row in rows
+        }  # fmt: skip
+
+
+def kind_shape(kind: str | None) -> KindShape:
+    """The usual shape of ``kind``; flat for None."""
+    if kind is None:
+        return FLAT
+    kind = resolve("drafter", kind)
+    try:
+        return kind_shapes()[kind]
+    except KeyError:
+        raise InputError("drafter", kind, ", ".join(kind_shapes()), "No acceptance shape is known for it.") from None

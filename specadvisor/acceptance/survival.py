@@ -1,0 +1,146 @@
+"""The survival curve of a drafter: how likely the first j draft tokens are all accepted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from specadvisor.errors import InputError
+from specadvisor.ranges import FloatArray, Range
+
+# Log standard deviation of AL - 1 that a reader should assume where a length was measured at one k and is read at
+# another: this much per unit of |log((k + 1) / (k_measured + 1))| (benchmarks/acceptance_model.py prints the errors).
+SIGMA_PER_LOG_K = 0.12
+_SLACK = 1e-9
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Survival:
+    """``s[j-1]`` is the probability that the first j draft tokens of a round are all accepted.
+
+    ``sigma`` is the log standard deviation of AL - 1; ``known`` says whether the user measured it (a catalogue prior
+    is not known). ``measured`` is the range of k whose AL(k) was measured; away from it the range widens.
+    ``tail`` is the conditional acceptance assumed beyond the last entry of ``s``.
+    """
+
+    s: FloatArray
+    sigma: float = 0.05
+    source: str = ""
+    known: bool = False
+    measured: tuple[int, int] | None = None
+    tail: float | None = None
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        s = np.array(self.s, dtype=float)
+        if s.ndim != 1 or not s.size:
+            raise InputError("survival", s.tolist(), "a list with at least one probability")
+        if not np.all(np.isfinite(s)) or s.min() < -_SLACK or s.max() > 1 + _SLACK:
+            raise InputError("survival", s.tolist(), "probabilities between 0 and 1")
+        if np.any(np.diff(s) > _SLACK):
+            j = int(np.argmax(np.diff(s) > _SLACK)) + 2
+            raise InputError(
+                "survival", s.tolist(), "a list that never increases",
+                f"Position {j} is above position {j - 1}: a draft is only accepted if the one before it was. "
+                "If these are conditional rates, pass them as conditional.",
+            )  # fmt: skip
+        if not (np.isfinite(self.sigma) and self.sigma >= 0):
+            raise InputError("sigma", self.sigma, "a number of at least 0")
+        s = np.minimum.accumulate(np.clip(s, 0.0, 1.0))
+        s.flags.writeable = False
+        object.__setattr__(self, "s", s)
+        if self.tail is None:
+            object.__setattr__(self, "tail", float(self.conditional[-1]))
+        elif not 0 <= self.tail <= 1:
+            raise InputError("tail", self.tail, "a probability between 0 and 1")
+
+    @property
+    def k_max(self) -> int:
+        """The number of positions with an entry of their own."""
+        return int(self.s.size)
+
+    @property
+    def conditional(self) -> FloatArray:
+        """a_j = s_j / s_(j-1): acceptance of position j given that all before it were accepted (0 where s_(j-1) is 0)."""
+        before = np.concatenate(([1.0], self.s[:-1]))
+        return np.divide(self.s, before, out=np.zeros_like(self.s), where=before > 0)
+
+    def extended(self, k_max: int) -> FloatArray:
+        """s_1..s_k_max; entries beyond the curve's own follow the geometric ``tail``."""
+        more = k_max - self.k_max
+        if more <= 0:
+            return self.s[:k_max]
+        assert self.tail is not None
+        return np.concatenate((self.s, self.s[-1] * self.tail ** np.arange(1, more + 1)))
+
+    def acceptance_length(self, k: ArrayLike) -> Any:
+        """AL(k) = 1 + s_1 + ... + s_k, tokens per round with the bonus token; any shape of whole k >= 0."""
+        index = _whole(k)
+        table = np.concatenate(([1.0], 1.0 + np.cumsum(self.extended(int(index.max(initial=0))))))
+        return table[index]
+
+    def rate(self, k: ArrayLike) -> Any:
+        """Accepted over drafted tokens at k, (AL(k) - 1) / k; 0 at k = 0."""
+        index = _whole(k)
+        return (self.acceptance_length(index) - 1.0) / np.maximum(index, 1)
+
+    def sigma_at(self, k: ArrayLike) -> Any:
+        """Log standard deviation of AL(k) - 1, wider outside the measured k."""
+        index = _whole(k).astype(float)
+        if self.measured is None:
+            return np.full(index.shape, self.sigma)
+        low, high = self.measured
+        away = np.abs(np.log((index + 1.0) / (np.clip(index, low, high) + 1.0)))
+        return np.hypot(self.sigma, SIGMA_PER_LOG_K * away)
+
+    def range(self, k: ArrayLike) -> Range:
+        """AL(k) with its 80% interval, log-normal in AL - 1 and cut at the bound k + 1."""
+        index = _whole(k)
+        gain = Range.log_normal(self.acceptance_length(index) - 1.0, self.sigma_at(index))
+        return Range(1.0 + gain.low, 1.0 + gain.mid, 1.0 + np.minimum(gain.high, index))
+
+    def beyond(self, k: int) -> str:
+        """What was assumed about positions up to ``k`` that the curve does not list; empty if nothing was."""
+        if k <= self.k_max:
+            return ""
+        return f"positions {self.k_max + 1} to {k} are extended with a conditional acceptance of {self.tail:.2f}"
+
+    def length_pmf(self, k: int) -> FloatArray:
+        """P(exactly j drafts accepted), j = 0..k, when k are drafted."""
+        s = np.concatenate(([1.0], self.extended(k), [0.0]))
+        return s[:-1] - s[1:]
+
+    def length_variance(self, k: int) -> float:
+        """Variance of the accepted drafts of one round: sum (2j - 1) s_j - (sum s_j)^2."""
+        s = self.extended(k)
+        return float(np.sum((2.0 * np.arange(1, s.size + 1) - 1.0) * s) - np.sum(s) ** 2)
+
+    def with_notes(self, *notes: str) -> Survival:
+        """The same curve with more notes."""
+        return replace(self, notes=(*self.notes, *notes))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain types for JSON; ``from_dict`` reads it back."""
+        return {
+            "s": self.s.tolist(), "sigma": self.sigma, "source": self.source, "known": self.known,
+            "measured": list(self.measured) if self.measured else None, "tail": self.tail, "notes": list(self.notes),
+        }  # fmt: skip
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Survival:
+        """The curve ``to_dict`` wrote."""
+        measured = data.get("measured")
+        return cls(
+            np.asarray(data["s"], dtype=float), float(data["sigma"]), str(data["source"]), bool(data["known"]),
+            (int(measured[0]), int(measured[1])) if measured else None, float(data["tail"]), tuple(data.get("notes", ())),
+        )  # fmt: skip
+
+
+def _whole(k: ArrayLike) -> Any:
+    values = np.asarray(k)
+    if values.size and (np.any(values < 0) or (values.dtype.kind == "f" and np.any(values != np.floor(values)))):
+        raise InputError("k", values.tolist(), "whole numbers of draft tokens, 0 or more")
+    return values.astype(np.intp)
