@@ -1,0 +1,99 @@
+"""CUDA text to CUBIN through NVRTC; needs neither a driver nor CUDA headers.
+
+Always a CUBIN for the real architecture, never PTX: a driver loads CUBIN of its own CUDA major version whatever the
+minor, but refuses PTX that a newer toolkit wrote.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from specadvisor.calibration.dependencies import missing_nvrtc
+from specadvisor.errors import SpecadvisorError
+
+SOURCES = Path(__file__).parent / "cuda"
+HEADER = "primitives.cuh"
+_RESOURCES = re.compile(
+    r"Compiling entry function '(\w+)'.*?(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads"
+    r".*?Used (\d+) registers",
+    re.S,
+)
+
+
+class CompileError(SpecadvisorError):
+    """NVRTC refused the kernel text: a defect of this package or an unsupported architecture, never of the user's input."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What ptxas reports for one kernel."""
+
+    registers: int
+    stack_bytes: int
+    spill_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """A loadable image and the resources of each kernel in it."""
+
+    cubin: bytes
+    kernels: Mapping[str, Resources]
+
+
+def _nvrtc() -> Any:
+    try:
+        from cuda.bindings import nvrtc
+
+        nvrtc.nvrtcVersion()
+    except (ImportError, RuntimeError) as error:
+        raise missing_nvrtc() from error
+    return nvrtc
+
+
+def version() -> str:
+    """``"13.5"``: the version of NVRTC found; raises ``MissingDependency`` where there is none."""
+    _, major, minor = _nvrtc().nvrtcVersion()
+    return f"{major}.{minor}"
+
+
+def supported_architectures() -> list[str]:
+    """``["sm_75", ...]`` that this NVRTC can compile for."""
+    _, numbers = _nvrtc().nvrtcGetSupportedArchs()
+    return [f"sm_{n}" for n in numbers]
+
+
+def _log(nvrtc: Any, program: Any) -> str:
+    size = nvrtc.nvrtcGetProgramLogSize(program)[1]
+    buffer = b" " * size
+    nvrtc.nvrtcGetProgramLog(program, buffer)
+    return buffer.decode(errors="replace").rstrip("\0 \n")
+
+
+def compile_cubin(source: str, architecture: str, defines: Mapping[str, object] | None = None) -> Binary:
+    """Compile one file of ``cuda/`` for ``architecture`` (``"sm_90"``) with ``-D`` definitions.
+
+    Raises ``MissingDependency`` without NVRTC and ``CompileError`` with the compiler's log.
+    """
+    nvrtc = _nvrtc()
+    text, header = (SOURCES / source).read_bytes(), (SOURCES / HEADER).read_bytes()
+    error, program = nvrtc.nvrtcCreateProgram(text, source.encode(), 1, [header], [HEADER.encode()])
+    if int(error):
+        raise CompileError(f"NVRTC could not create a program for {source}: {error}")
+    options = [f"--gpu-architecture={architecture}", "--std=c++17", "--ptxas-options=-v", "--extra-device-vectorization"]
+    options += [f"-D{name}={value}" for name, value in (defines or {}).items()]
+    try:
+        (error,) = nvrtc.nvrtcCompileProgram(program, len(options), [o.encode() for o in options])
+        log = _log(nvrtc, program)
+        if int(error):
+            raise CompileError(f"{source} for {architecture}: {log or error}")
+        cubin = b" " * nvrtc.nvrtcGetCUBINSize(program)[1]
+        nvrtc.nvrtcGetCUBIN(program, cubin)
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+    found = {m[0]: Resources(int(m[4]), int(m[1]), int(m[2]) + int(m[3])) for m in _RESOURCES.findall(log)}
+    return Binary(cubin, found)
