@@ -1,7 +1,8 @@
 """Number formats of weights and KV caches: bytes per element, and the peak that multiplies them.
 
 Bytes include block scales. Sources: NVFP4 0.5 + 1/16 (one E4M3 scale per 16 values), MXFP4 0.5 + 1/32 and MXFP8
-1 + 1/32 (OCP microscaling formats), W4A16 0.5 + 2/group (GPTQ/AWQ, group 128), bitsandbytes NF4 with double
+1 + 1/32 (OCP microscaling formats), W4A16 0.5 + 2/group (GPTQ/AWQ, group 128;
+``w4a16_g32`` group 32), W4A16_NVFP4 is NVFP4 weights under 16-bit products, bitsandbytes NF4 with double
 quantisation 0.516; GGUF block types: bits per weight of llama.cpp's ``ggml-quants`` block layouts, and for the
 ``*_m``/``*_xl`` mixtures the usual average over a file.
 """
@@ -49,7 +50,9 @@ WEIGHT_FORMATS: dict[str, WeightFormat] = {
         WeightFormat("int8", 1.0, "int8", 1.0, "int8"),
         WeightFormat("w8a16", 1.0 + 2 / 128, "bf16", 2.0, "w8a16"),
         WeightFormat("w4a16", 0.5 + 2 / 128, "bf16", 2.0, "w4a16"),
+        WeightFormat("w4a16_g32", 0.5 + 2 / 32, "bf16", 2.0, "w4a16"),
         WeightFormat("nvfp4", 0.5 + 1 / 16, "fp4", 0.5 + 1 / 16, "nvfp4"),
+        WeightFormat("w4a16_nvfp4", 0.5 + 1 / 16, "bf16", 2.0, "w4a16"),
         WeightFormat("mxfp4", 0.5 + 1 / 32, "bf16", 2.0, "mxfp4"),
         WeightFormat("mxfp8", 1.0 + 1 / 32, "fp8", 1.0 + 1 / 32, "fp8_block"),
         WeightFormat("bnb_nf4", 0.516, "bf16", 2.0, "w4a16"),

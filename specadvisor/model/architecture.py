@@ -11,9 +11,13 @@ from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Literal
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
 from specadvisor.errors import InputError
 from specadvisor.formats import KV_BYTES, weight_format
 
+FloatArray = NDArray[np.float64]
 Shard = Literal["column", "row", "replicated"]
 
 
@@ -63,7 +67,8 @@ class Attention:
     ``gqa``: ``kv_heads`` heads of ``key_dim`` + ``value_dim``. ``mla`` (absorbed): one latent head, ``key_dim`` =
     latent + rope, ``value_dim`` = latent (a slice of the key, not stored twice). ``window``: keys seen, 0 = all.
     ``top_k``: keys each query token reads after an indexer chose them, 0 = dense. ``compression``: tokens per cache
-    entry. ``stores_kv`` is False for layers that read another layer's cache.
+    entry. ``local_window``: uncompressed keys read beside the compressed ones. ``stores_kv`` is False for layers that
+    read another layer's cache.
     """
 
     kind: Literal["gqa", "mla"]
@@ -77,6 +82,7 @@ class Attention:
     indexer_heads: int = 0
     indexer_dim: int = 0
     compression: float = 1.0
+    local_window: int = 0
     linears: tuple[Linear, ...] = ()
     other_parameters: int = 0
 
@@ -93,6 +99,10 @@ class Attention:
 
     def kv_heads_on_rank(self, tp: int) -> int:
         return 1 if self.kind == "mla" else max(1, ceil(self.kv_heads / tp))
+
+    def kv_copies(self, tp: int) -> float:
+        """Cache of all ranks together over the cache of one: above 1 where ranks hold the same KV head."""
+        return float(tp) if self.kind == "mla" else self.kv_heads_on_rank(tp) * tp / self.kv_heads
 
     def group_size(self, tp: int = 1) -> float:
         """G: query heads per KV head on one rank (vLLM ``get_num_kv_heads``; MLA: all query heads of the rank)."""
@@ -139,11 +149,12 @@ class Moe:
     format: str = "bf16"
     linears: tuple[Linear, ...] = ()
     other_parameters: int = 0
+    expert_biases: int = 0
 
     @property
     def expert_parameters(self) -> int:
-        """Parameters of one expert."""
-        return self.matrices * self.hidden * self.intermediate
+        """Parameters of one expert, its biases included."""
+        return self.matrices * self.hidden * self.intermediate + self.expert_biases
 
 
 Mixer = Attention | Recurrent
@@ -216,7 +227,11 @@ class MtpBlock:
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """A language model read from its config. Counts exclude vision towers and the MTP block unless they say so."""
+    """A language model read from its config. Counts exclude vision towers and the MTP block unless they say so.
+
+    ``lookup_parameters``: further embedding tables of which a token reads one row (per-layer embeddings): resident,
+    never active.
+    """
 
     name: str
     model_type: str
@@ -231,6 +246,7 @@ class Architecture:
     max_context: int = 0
     mtp: MtpBlock | None = None
     other_parameters: int = 0
+    lookup_parameters: int = 0
     warnings: tuple[str, ...] = field(default=())
 
     @property
@@ -244,8 +260,8 @@ class Architecture:
     @property
     def total_parameters(self) -> int:
         """Every parameter once: a tied head is the embedding."""
-        layers = sum(layer.count * layer.parameters for layer in self.layers)
-        return layers + self.embedding_parameters + self.other_parameters + (0 if self.tied else self.head.parameters)
+        tables = self.embedding_parameters + self.lookup_parameters + (0 if self.tied else self.head.parameters)
+        return sum(layer.count * layer.parameters for layer in self.layers) + tables + self.other_parameters
 
     @property
     def active_parameters(self) -> int:
@@ -254,10 +270,11 @@ class Architecture:
 
     @property
     def weight_bytes(self) -> float:
-        """Resident bytes of the whole model (all ranks together)."""
-        embedding = self.embedding_parameters * weight_format(self.embedding_format).bytes_per_weight
+        """Resident bytes of the whole model (all ranks together), without the MTP block."""
+        tables = self.embedding_parameters + self.lookup_parameters
         head = 0.0 if self.tied else self.head.weight_bytes
-        return sum(la.count * la.weight_bytes for la in self.layers) + embedding + head + 2.0 * self.other_parameters
+        layers = sum(la.count * la.weight_bytes for la in self.layers)
+        return layers + tables * weight_format(self.embedding_format).bytes_per_weight + head + 2.0 * self.other_parameters
 
     @property
     def kv_bytes_per_token(self) -> float:
@@ -265,28 +282,43 @@ class Architecture:
         return self.kv_bytes_per_token_as(self.kv_format)
 
     def kv_bytes_per_token_as(self, kv_format: str) -> float:
-        return KV_BYTES[kv_format] * sum(la.count * la.mixer.kv_elements_per_token for la in self.attention_layers())
+        return KV_BYTES[kv_format] * sum(layer.count * mixer.kv_elements_per_token for layer, mixer in self.attentions())
+
+    def kv_bytes_per_sequence(self, tokens: ArrayLike, tp: int = 1) -> FloatArray:
+        """Cache bytes of a sequence of ``tokens``, all ranks together: windowed layers keep their window only."""
+        context, total = np.asarray(tokens, dtype=float), np.zeros(np.shape(tokens))
+        for layer, mixer in self.attentions():
+            kept = np.minimum(context, mixer.window) if mixer.window else context
+            total = total + layer.count * mixer.kv_elements_per_token * mixer.kv_copies(tp) * kept
+        return total * KV_BYTES[self.kv_format]
 
     @property
     def state_bytes_per_sequence(self) -> float:
         """Recurrent and convolution state of one sequence, one copy."""
-        return sum(
-            la.count * (la.mixer.state_bytes + la.mixer.conv_state_bytes) for la in self.layers if isinstance(la.mixer, Recurrent)
-        )
+        return sum(layer.count * (mixer.state_bytes + mixer.conv_state_bytes) for layer, mixer in self.recurrents())
 
     def attention_layers(self) -> Iterator[Layer]:
-        return (layer for layer in self.layers if isinstance(layer.mixer, Attention))
+        return (layer for layer, _ in self.attentions())
+
+    def attentions(self) -> Iterator[tuple[Layer, Attention]]:
+        """Layer groups with softmax attention, each with its mixer."""
+        return ((layer, layer.mixer) for layer in self.layers if isinstance(layer.mixer, Attention))
+
+    def recurrents(self) -> Iterator[tuple[Layer, Recurrent]]:
+        """Layer groups with a recurrent state, each with its mixer."""
+        return ((layer, layer.mixer) for layer in self.layers if isinstance(layer.mixer, Recurrent))
 
     def group_size(self, tp: int = 1) -> float:
         """G of the full-attention layers on one rank (the largest count of layers decides where they differ)."""
-        layers = [la for la in self.attention_layers() if not la.mixer.window] or list(self.attention_layers())
-        return max(layers, key=lambda la: la.count).mixer.group_size(tp) if layers else 0.0
+        groups = [(la.count, mixer) for la, mixer in self.attentions() if not mixer.window]
+        groups = groups or [(la.count, mixer) for la, mixer in self.attentions()]
+        return max(groups, key=lambda group: group[0])[1].group_size(tp) if groups else 0.0
 
     def check_tp(self, tp: int) -> None:
         """Raise ``InputError`` where ``tp`` does not divide the query heads."""
-        for layer in self.attention_layers():
-            if tp < 1 or layer.mixer.heads % tp:
-                raise InputError("tp", tp, f"a divisor of the {layer.mixer.heads} query heads of {self.name}")
+        for _, mixer in self.attentions():
+            if tp < 1 or mixer.heads % tp:
+                raise InputError("tp", tp, f"a divisor of the {mixer.heads} query heads of {self.name}")
 
     def with_kv_format(self, kv_format: str) -> Architecture:
         return replace(self, kv_format=kv_format)
