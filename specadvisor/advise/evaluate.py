@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 from specadvisor.advise.uncertainty import RESIDUAL_SIGMA, acceptance_sigma, log_ratio_sigma, operator_sigmas
 from specadvisor.errors import InputError
 from specadvisor.ranges import FloatArray, Range
-from specadvisor.step import Deployment, Memory, StepTime, exposed_host_s, prefill_s, resident, target_step
+from specadvisor.step import Deployment, StepTime, admitted, exposed_host_s, prefill_s, resident, target_step
 
 if TYPE_CHECKING:
     from specadvisor.acceptance import Survival
@@ -102,7 +102,7 @@ def baseline(
     """Plain decoding with nothing else in memory: the reference of every speed-up."""
     concurrency, context = _floats(concurrency), _floats(context)
     load, replicas = per_replica(concurrency, deployment.dp)
-    batch = resident(deployment).admitted(load, context)
+    batch = admitted(deployment, resident(deployment), load, context)
     prefill, per_token = _prefill(deployment, input_tokens, output_tokens)
     return Baseline(target_step(deployment, batch, 1.0, context), batch, prefill, per_token, replicas)
 
@@ -131,12 +131,14 @@ def evaluate(
     check_k(k, drafter)
     plain = plain or baseline(deployment, concurrency, context, input_tokens, output_tokens)
     load, replicas = per_replica(concurrency, deployment.dp)
-    batch = drafter_memory(deployment, drafter, k).admitted(load, context)
+    drafter = drafter.on(deployment)
+    batch = admitted_speculating(deployment, drafter, k, load, context)
     length: Range = survival.range(k)
-    drafted = drafter.round(deployment, batch, k, context, length.mid)
+    drafted = drafter.round(deployment, batch, k, context, length.mid, survival.extended(int(k.max())))
+    if drafted.acceptance_length is not None:
+        length = rescaled(length, drafted.acceptance_length)
     on_gpu = drafted.draft + target_step(deployment, batch, drafted.verified_tokens, context, host=False)
-    waiting = exposed_host_s(deployment, on_gpu.total_s, speculating=True) + drafted.cpu_s
-    round_time = on_gpu.plus("host", waiting)
+    round_time = on_gpu.plus("host", exposed_host_s(deployment, on_gpu.total_s)) + drafted.overhead
     prefill_per_round = batch * length.mid * plain.prefill_per_token_s
     others_per_round = (batch - 1.0) * length.mid * plain.prefill_per_token_s
 
@@ -169,18 +171,19 @@ def evaluate(
     )
 
 
-def drafter_memory(deployment: Deployment, drafter: Drafter, k: ArrayLike) -> Memory:
-    """Memory of the deployment with ``drafter`` loaded and room for ``k`` draft tokens a sequence (0: loaded but idle).
+def admitted_speculating(
+    deployment: Deployment, drafter: Drafter, k: FloatArray, load: FloatArray, context: FloatArray
+) -> FloatArray:
+    """Requests of one replica that run together with ``drafter`` in memory and ``k`` drafts each (0: loaded but idle)."""
+    memory = resident(deployment, drafter)
+    lookahead = drafter.lookahead_slots(k)
+    return admitted(deployment, memory, load, context, speculating=True, lookahead=lookahead, k=k)
 
-    Engines that roll a recurrent state back keep one copy per verified token.
-    """
-    return resident(
-        deployment,
-        drafter_bytes=drafter.resident_bytes,
-        drafter_kv_bytes_per_token=drafter.kv_bytes_per_token,
-        lookahead_slots=drafter.lookahead_slots(_floats(k)),
-        state_slots=1.0 + _floats(k),
-    )
+
+def rescaled(length: Range, mid: FloatArray) -> Range:
+    """``length`` moved to ``mid`` with its relative spread of AL - 1 (the round itself decided how much it verifies)."""
+    factor = (mid - 1.0) / np.maximum(np.asarray(length.mid) - 1.0, 1e-12)
+    return Range(1.0 + (length.low - 1.0) * factor, mid, 1.0 + (length.high - 1.0) * factor)
 
 
 def check_k(k: FloatArray, drafter: Drafter) -> None:
