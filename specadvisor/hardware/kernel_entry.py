@@ -1,0 +1,114 @@
+"""Fitted kernel parameters with their provenance: the one schema for shipped profiles and the user's own calibration.
+
+Reading and writing is in ``kernel_profile``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from specadvisor.errors import InputError, nearest
+
+STATES = ("measured", "sibling", "extrapolated")
+ANY = "any"
+
+
+class Bound(NamedTuple):
+    """Physical limits of one parameter, and its value where a profile does not state it (None: it must)."""
+
+    low: float
+    high: float
+    default: float | None = None
+
+
+_FLOOR, _EFFICIENCY = Bound(1e-8, 1e-3), Bound(0.02, 1.25)
+
+# What each operator's law is made of; the laws are in ``specadvisor.kernels``, one module per operator.
+OPERATORS: dict[str, dict[str, Bound]] = {
+    "gemm": {
+        "t0_s": _FLOOR, "em": _EFFICIENCY, "ec": _EFFICIENCY, "tk_s": Bound(1e-10, 1e-4),
+        "row_cycles": Bound(0.0, 1.0, 0.0), "row_limit": Bound(1.0, 4096.0, 8.0), "wide_factor": Bound(0.2, 10.0, 1.0),
+    },
+    "attention": {
+        "t0_s": _FLOOR, "em": _EFFICIENCY, "ec": _EFFICIENCY, "tc_s": Bound(1e-10, 1e-4),
+        "reread": Bound(0.0, 1.0, 0.3), "serial": Bound(0.1, 20.0, 1.2), "latency_s": Bound(0.0, 1e-4, 0.0),
+    },
+    "mla": {
+        "t0_s": _FLOOR, "em": _EFFICIENCY, "ec": _EFFICIENCY,
+        "reread": Bound(0.0, 1.0, 0.3), "serial": Bound(0.1, 20.0, 1.2),
+    },
+    "sparse_attention": {"t0_s": _FLOOR, "ec": _EFFICIENCY},
+    "index_logits": {"t0_s": _FLOOR, "ec": _EFFICIENCY},
+    "moe": {"t0_s": _FLOOR, "em": _EFFICIENCY, "ec": _EFFICIENCY, "ea": Bound(0.005, 20.0)},
+    "recurrent": {"t0_s": _FLOOR, "ts_s": Bound(1e-10, 1e-4), "em": _EFFICIENCY},
+    "all_reduce": {"t0_s": _FLOOR, "tn_s": Bound(1e-10, 1e-4), "e": Bound(0.01, 1.25)},
+    "memory": {"t0_s": _FLOOR, "em": _EFFICIENCY},
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class KernelEntry:
+    """Parameters of one (operator, format, engine) on one GPU; ``kernel`` tells apart several kernels of one engine.
+
+    ``operator``: a key of ``OPERATORS``. ``format``: kernel family of the weight format (gemm, moe), ``bf16`` or
+    ``fp8`` for the cache (attention, mla), else ``any``. ``state``: ``measured`` on this GPU, taken from a ``sibling``
+    of its family, or ``extrapolated``. Errors are absolute relative errors on shapes that the fit did not see.
+    """
+
+    operator: str
+    format: str
+    engine: str
+    parameters: Mapping[str, float]
+    state: str
+    median_error: float
+    p90_error: float
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    kernel: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelProfile:
+    """All entries of one GPU, and behind them the defaults of its family (state and errors as they hold for this GPU).
+
+    Where an engine has several kernels for one format, the first one listed is the engine's own choice.
+    """
+
+    gpu: str
+    entries: tuple[KernelEntry, ...]
+    source: str = "shipped"
+    defaults: tuple[KernelEntry, ...] = ()
+    _found: dict[tuple[str, str, str, str], KernelEntry] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def find(self, operator: str, format: str, engine: str, kernel: str = "") -> KernelEntry:
+        """The entry for exactly this, else the same format on another engine, else the family default (in that order).
+
+        An entry that was measured with another engine comes back as ``sibling`` with the family's error if that is wider.
+        """
+        key = (operator, format, engine, kernel)
+        if key not in self._found:
+            self._found[key] = self._search(*key)
+        return self._found[key]
+
+    def _search(self, operator: str, format: str, engine: str, kernel: str) -> KernelEntry:
+        own = [e for e in self.entries if e.operator == operator and e.format == format]
+        family = [e for e in self.defaults if e.operator == operator and e.format == format]
+        default = next((e for e in family if e.engine == engine), next((e for e in family if e.engine == ANY), None))
+        for entry in own:
+            if entry.engine == engine and kernel in ("", entry.kernel):
+                return entry
+        if own:
+            return _from_other_engine(own[0], default)
+        if default is None:
+            known = sorted({f"{e.operator} {e.format}" for e in (*self.entries, *self.defaults)})
+            accepted = ", ".join(known) or "none"
+            raise InputError("kernel", f"{operator} {format} on {self.gpu}", accepted, nearest(f"{operator} {format}", known))
+        return default
+
+
+def _from_other_engine(entry: KernelEntry, default: KernelEntry | None) -> KernelEntry:
+    median = max(entry.median_error, default.median_error if default else 0.0)
+    p90 = max(entry.p90_error, default.p90_error if default else 0.0)
+    state = "sibling" if entry.state == "measured" else entry.state
+    return replace(entry, state=state, median_error=median, p90_error=p90)

@@ -1,0 +1,38 @@
+"""All-reduce over the GPUs of one node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from specadvisor.hardware import Gpu
+from specadvisor.kernels.parameters import as_gpu, find_entry, positive
+from specadvisor.ranges import FloatArray
+
+
+class AllReduceTerms(NamedTuple):
+    """Seconds on the link at datasheet speed, and ranks beyond the first."""
+
+    link_s: FloatArray
+    partners: FloatArray
+
+
+def all_reduce_s(gpu: str | Gpu, message_bytes: Any, ranks: Any, engine: str = "vllm") -> FloatArray:
+    """Seconds of one all-reduce of ``message_bytes`` over ``ranks`` GPUs (``all_reduce_law``); 0 for one rank."""
+    gpu = as_gpu(gpu)
+    entry = find_entry(gpu, "all_reduce", "any", engine)
+    ranks = positive("ranks", ranks)
+    terms = all_reduce_terms(gpu, positive("message_bytes", message_bytes), ranks)
+    return np.where(ranks > 1.0, all_reduce_law(entry.parameters, terms), 0.0)
+
+
+def all_reduce_terms(gpu: Gpu, message_bytes: FloatArray, ranks: FloatArray) -> AllReduceTerms:
+    """Ring traffic per GPU and direction: 2 (n - 1) / n of the message."""
+    return AllReduceTerms(message_bytes * 2.0 * (ranks - 1.0) / ranks / gpu.link_bytes_per_s, ranks - 1.0)
+
+
+def all_reduce_law(p: Mapping[str, float], terms: AllReduceTerms) -> FloatArray:
+    """``T = t0 + tn (ranks - 1) + link / e``; inside a CUDA graph (eager launches add 15-40 us)."""
+    return p["t0_s"] + p["tn_s"] * terms.partners + terms.link_s / p["e"]

@@ -1,0 +1,79 @@
+"""Multi-head latent attention in its absorbed form: one latent KV head, every query head on the rank reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from specadvisor.hardware import Gpu
+from specadvisor.kernels.attention import AttentionTerms, attention_peak
+from specadvisor.kernels.parameters import as_gpu, cache_bytes, find_entry, positive
+from specadvisor.kernels.tiles import Backend, PackedBackend, tile_passes
+from specadvisor.ranges import FloatArray
+
+NORM = 6.0
+# FlashMLA: 64 rows of flattened (token, head) per block.
+MLA_BACKEND = PackedBackend(tile_rows=(64,))
+
+
+def mla_s(
+    gpu: str | Gpu,
+    batch: Any,
+    query_tokens: Any,
+    context: Any,
+    heads: Any,
+    kv_format: str = "bf16",
+    engine: str = "sglang",
+    *,
+    backend: Backend | None = None,
+    floor_scale: float = 1.0,
+    latent: float = 512,
+    rope: float = 64,
+) -> FloatArray:
+    """Seconds of one MLA layer's attention (``mla_law``); ``heads`` are those on the rank, arrays broadcast."""
+    gpu = as_gpu(gpu)
+    entry = find_entry(gpu, "mla", kv_format, engine)
+    shape = positive("batch", batch), positive("query_tokens", query_tokens), positive("context", context)
+    terms = mla_terms(gpu, *shape, heads, kv_format, backend or MLA_BACKEND, latent, rope)
+    return mla_law(entry.parameters, terms, floor_scale)
+
+
+def mla_terms(
+    gpu: Gpu,
+    batch: FloatArray,
+    query: FloatArray,
+    keys: FloatArray,
+    heads: Any,
+    kv_format: str,
+    backend: Backend,
+    latent: float = 512,
+    rope: float = 64,
+) -> AttentionTerms:
+    """Datasheet times: keys are latent + rope wide, values are the latent part of the same bytes::
+
+    memory = batch keys (latent + rope) b / bandwidth      compute = 2 batch keys (2 latent + rope) passes rows / peak
+    """
+    tiles = tile_passes(backend, heads, 1.0, query)
+    key_bytes = (latent + rope) * cache_bytes(kv_format)
+    flops = 2.0 * batch * keys * (2.0 * latent + rope) * tiles.passes * tiles.rows
+    alone_s = keys * key_bytes * gpu.sm_count / gpu.memory_bytes_per_s
+    return AttentionTerms(
+        memory_s=batch * keys * key_bytes / gpu.memory_bytes_per_s,
+        compute_s=flops / attention_peak(gpu, kv_format),
+        extra_passes=tiles.passes - 1.0,
+        waves=batch * tiles.passes / gpu.sm_count,
+        serial_s=np.where(tiles.unsplit, alone_s, 0.0),
+        tile_cost=np.ones_like(tiles.rows),
+    )
+
+
+def mla_law(p: Mapping[str, float], terms: AttentionTerms, floor_scale: float = 1.0) -> FloatArray:
+    """``T = t0 + (memory^6 + compute^6 + serial^6)^(1/6)``, with the re-read and serial terms of ``attention_law``.
+
+    Past 64 rows the compute term rules: with 128 local heads the cost grows about linearly in query tokens.
+    """
+    memory = terms.memory_s * (1.0 + p["reread"] * terms.extra_passes) / p["em"]
+    busy = memory**NORM + (terms.compute_s / p["ec"]) ** NORM + (terms.serial_s / p["serial"]) ** NORM
+    return floor_scale * p["t0_s"] + busy ** (1.0 / NORM)

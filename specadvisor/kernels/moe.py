@@ -1,0 +1,94 @@
+"""Mixture-of-experts feed-forward: routing to un-permute on one rank, without communication."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from specadvisor.errors import InputError
+from specadvisor.formats import weight_format
+from specadvisor.hardware import Gpu
+from specadvisor.kernels.gemm import fourth_power_sum
+from specadvisor.kernels.parameters import as_gpu, find_entry, positive
+from specadvisor.kernels.routing import balanced_experts, distinct_experts, skew_of
+from specadvisor.ranges import FloatArray
+
+PADDED_ROWS = 16.0
+
+
+class MoeTerms(NamedTuple):
+    """Seconds at datasheet speed: expert weights, activations in and out, and products of the padded rows."""
+
+    memory_s: FloatArray
+    compute_s: FloatArray
+    activation_s: FloatArray
+
+
+def moe_s(
+    gpu: str | Gpu,
+    tokens: Any,
+    hidden: float,
+    intermediate: float,
+    experts: int,
+    top_k: int,
+    weight_format: str = "bf16",
+    tp: int = 1,
+    ep: int = 1,
+    routing: str | float = "uniform",
+    engine: str = "vllm",
+    *,
+    matrices: float = 3,
+    floor_scale: float = 1.0,
+    kernel: str = "",
+) -> FloatArray:
+    """Seconds of one MoE layer on one rank (``moe_law``); ``tokens`` enter the layer, counted over all ranks.
+
+    ``routing``: ``uniform`` (independent choices), ``balanced`` (no two tokens share an expert before all are in use), or a
+    Zipf exponent of expert popularity (``power_law`` is 1.0). ``tp`` splits ``intermediate``, ``ep`` the experts.
+    ``matrices``: 3 gated, 2 plain. ``kernel`` picks one of an engine's several kernels by its name in the profile.
+    """
+    gpu = as_gpu(gpu)
+    if not 1 <= top_k <= experts:
+        raise InputError("top_k", top_k, f"1 to the number of experts ({experts})")
+    entry = find_entry(gpu, "moe", weight_format, engine, kernel)
+    tokens = positive("tokens", tokens)
+    active = balanced_experts(tokens, experts, top_k) if routing == "balanced" else None
+    if active is None:
+        active = distinct_experts(tokens, experts, top_k, skew_of(routing))
+    rows = tokens * top_k
+    padded = active * np.ceil(rows / active / PADDED_ROWS - 1e-9) * PADDED_ROWS
+    inner = positive("intermediate", intermediate) / tp
+    terms = moe_terms(gpu, active / ep, rows / ep, padded / ep, hidden, inner, weight_format, matrices)
+    return moe_law(entry.parameters, terms, floor_scale)
+
+
+def moe_terms(
+    gpu: Gpu,
+    active: FloatArray,
+    rows: FloatArray,
+    padded: FloatArray,
+    hidden: Any,
+    inner: Any,
+    format: str,
+    matrices: float = 3,
+) -> MoeTerms:
+    """Datasheet times of one rank::
+
+    memory     = active matrices hidden inner w / bandwidth         compute = 2 padded matrices hidden inner / peak
+    activation = rows (4 hidden + matrices inner) 2 / bandwidth     rows: (token, expert) pairs; padded to 16 an expert
+    """
+    fmt = weight_format(format)
+    weights = matrices * hidden * inner
+    return MoeTerms(
+        memory_s=active * weights * fmt.bytes_per_weight / gpu.memory_bytes_per_s,
+        compute_s=2.0 * padded * weights / gpu.peak(fmt.compute),
+        activation_s=rows * (4.0 * hidden + matrices * inner) * 2.0 / gpu.memory_bytes_per_s,
+    )
+
+
+def moe_law(p: Mapping[str, float], terms: MoeTerms, floor_scale: float = 1.0) -> FloatArray:
+    """``T = t0 + activation/ea + ((memory/em)^4 + (compute/ec)^4)^(1/4)``."""
+    busy = fourth_power_sum(terms.memory_s / p["em"], terms.compute_s / p["ec"])
+    return floor_scale * p["t0_s"] + terms.activation_s / p["ea"] + busy
