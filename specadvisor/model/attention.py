@@ -11,6 +11,8 @@ from specadvisor.model.scope import Scope
 
 @dataclass(frozen=True)
 class HeadShape:
+    """Heads of one layer and their widths; ``shares_value``: v is k, no matrix of its own."""
+
     heads: int
     kv_heads: int
     key_dim: int
@@ -25,9 +27,7 @@ def head_shape(scope: Scope) -> HeadShape:
     def own(key: str, default: int) -> int:
         return config.integer(f"swa_{key}", default) if sliding else default
 
-    listed = config.per_layer("num_attention_heads_per_layer", scope.index + 1) if not scope.mtp else None
-    heads = config.checked("num_attention_heads_per_layer", listed[-1], 1, 10**5) if listed else config.integer("num_attention_heads")
-    heads = own("num_attention_heads", heads)
+    heads = own("num_attention_heads", listed_heads(scope) or config.integer("num_attention_heads"))
     kv_heads = own("num_key_value_heads", config.integer("num_key_value_heads", heads))
     key_dim = config.count("head_dim") or config.integer("hidden_size") // config.integer("num_attention_heads")
     key_dim = own("head_dim", key_dim)
@@ -36,6 +36,13 @@ def head_shape(scope: Scope) -> HeadShape:
         return HeadShape(heads, kv_heads, key_dim, value_dim)
     wide = config.integer("global_head_dim")
     return HeadShape(heads, config.integer("num_global_key_value_heads", kv_heads), wide, wide, config.flag("attention_k_eq_v"))
+
+
+def listed_heads(scope: Scope) -> int:
+    """Query heads where the config lists them by layer, else 0."""
+    key = "num_attention_heads_per_layer"
+    listed = None if scope.mtp else scope.config.per_layer(key, scope.index + 1)
+    return scope.config.checked(key, listed[-1], 1, 10**5) if listed else 0
 
 
 def gqa(scope: Scope) -> Attention:
@@ -63,6 +70,7 @@ def gqa(scope: Scope) -> Attention:
 
 
 def window(scope: Scope) -> int:
+    """Keys that the layer sees, 0 = all."""
     if scope.kind == "sliding":
         return scope.config.integer("sliding_window")
     return scope.config.integer("attention_chunk_size") if scope.kind == "chunked" else 0
@@ -102,6 +110,7 @@ def block_sparse(scope: Scope) -> tuple[dict[str, Any], int]:
 
 
 def indexer_of_blocks(scope: Scope, sparse: dict[str, Any]) -> tuple[Linear, ...]:
+    """The query and key matrices of a block indexer."""
     if not sparse:
         return ()
     part, heads, dim = scope.family.name("attention"), sparse["indexer_heads"], sparse["indexer_dim"]
@@ -114,7 +123,8 @@ def indexer_of_blocks(scope: Scope, sparse: dict[str, Any]) -> tuple[Linear, ...
 def mla(scope: Scope) -> Attention:
     """Multi-head latent attention, absorbed form: one cached latent + rope key for all heads."""
     config, part, hidden = scope.config, scope.family.name("attention"), scope.hidden
-    heads, latent, rope = config.integer("num_attention_heads"), config.integer("kv_lora_rank"), config.count("qk_rope_head_dim")
+    heads, latent = config.integer("num_attention_heads"), config.integer("kv_lora_rank")
+    rope = config.count("qk_rope_head_dim")
     nope, value, q_rank = config.integer("qk_nope_head_dim"), config.integer("v_head_dim"), config.count("q_lora_rank")
     if q_rank:
         linears = [
@@ -148,6 +158,7 @@ def has_indexer(scope: Scope) -> bool:
 
 
 def indexer(scope: Scope, part: str, q_rank: int, *, top_k: int, indexer_heads: int, indexer_dim: int) -> list[Linear]:
+    """The matrices of a token indexer (DeepSeek sparse attention)."""
     part = f"{part}.indexer"
     return [
         scope.linear(part, "wq_b", q_rank, indexer_heads * indexer_dim, shard="replicated"),
@@ -194,6 +205,7 @@ def csa(scope: Scope) -> Attention:
 
 
 def compressor(scope: Scope, part: str, width: int) -> list[Linear]:
+    """Values and weights of a compressed cache entry."""
     return [scope.linear(part, name, scope.hidden, width, shard="replicated", kept=True) for name in ("wkv", "wgate")]
 
 

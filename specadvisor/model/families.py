@@ -67,10 +67,12 @@ def family(config: Config) -> Family:
     for name in (config.model_type, str(config.text.get("model_type", ""))):
         if name in known:
             return parse(name, known)
-    raise InputError(f"{config.source}: model_type", config.model_type or "nothing", ", ".join(sorted(known)), advice(config, known))
+    field_, value = f"{config.source}: model_type", config.model_type or "nothing"
+    raise InputError(field_, value, ", ".join(sorted(known)), advice(config, known))
 
 
 def parse(name: str, known: Mapping[str, Mapping[str, Any]]) -> Family:
+    """The row ``name`` on top of the row it is ``like``."""
     row = dict(known[name])
     base = Family(name)
     if parent := row.pop("like", None):
@@ -93,5 +95,6 @@ def advice(config: Config, known: Mapping[str, Any]) -> str:
         missing.append("intermediate_size")
     lacks = f" The config also lacks {', '.join(missing)}." if missing else " No key that sets a size is missing."
     name = config.model_type or "my_model"
-    row = f'{name} = {{ like = "..." }}'
-    return f"{nearest(name, known)}{lacks} If it has the shape of a known family, add the row '{row}' to {user_dir() / 'families.toml'}."
+    row, table_file = f'{name} = {{ like = "..." }}', user_dir() / "families.toml"
+    advice_ = f"If it has the shape of a known family, add the row '{row}' to {table_file}."
+    return f"{nearest(name, known)}{lacks} {advice_}".strip()

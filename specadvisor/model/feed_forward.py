@@ -16,6 +16,7 @@ def gated_block(scope: Scope, part: str, width: int, *, gated: bool = True) -> t
 
 
 def mlp(scope: Scope) -> Mlp:
+    """The dense block (Gemma: twice as wide in layers that read another layer's cache)."""
     width = scope.config.integer("dense_width")
     if scope.config.flag("use_double_wide_mlp") and scope.config.count("num_kv_shared_layers"):
         width *= 1 + (scope.index >= scope.config.integer("num_hidden_layers") - scope.config.count("num_kv_shared_layers"))
@@ -35,6 +36,7 @@ def per_layer_input(scope: Scope) -> tuple[Linear, ...]:
 
 
 def moe(scope: Scope) -> Moe:
+    """Routed experts, with router, shared experts, latent projections and a parallel dense block."""
     config, family, hidden = scope.config, scope.family, scope.hidden
     part, experts = family.name("moe"), config.integer("experts")
     width, inner = config.count("expert_width") or config.integer("intermediate_size"), config.count("expert_hidden") or hidden

@@ -35,6 +35,7 @@ def load_model(source: str | Path | Architecture, weights: str | None = None, kv
 
 
 def from_source(source: Source, weights: str | None) -> Architecture:
+    """Read what ``find`` found, with the formats of the checkpoint or of the caller."""
     wanted = weight_format(weights).id if weights is not None else None
     if source.gguf is not None:
         from specadvisor.model.gguf_file import read_gguf
@@ -55,4 +56,5 @@ def from_source(source: Source, weights: str | None) -> Architecture:
 
 
 def family_of(format_id: str) -> str:
+    """The name under which checkpoints in ``format_id`` are published."""
     return SAME_CHECKPOINT.get(format_id, format_id)

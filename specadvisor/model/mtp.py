@@ -27,11 +27,8 @@ def mtp_block(
         modules = 0
     declared = modules > 0
     if declared:
-        modules = max(1, modules)
-        if config.get("mtp_pattern"):
-            shape = single_blocks(config, "mtp_pattern")
-        else:
-            shape = [("full", last_feed_forward(kinds))]
+        patterned = config.get("mtp_pattern")
+        shape = single_blocks(config, "mtp_pattern") if patterned else [("full", last_feed_forward(kinds))]
     elif family.mtp and config.get("mtp_modules") is None:
         modules = int(family.mtp["modules"])
         shape = [(str(family.mtp["layer"]), str(family.mtp["feed_forward"]))]
@@ -45,4 +42,5 @@ def mtp_block(
 
 
 def last_feed_forward(kinds: list[tuple[str, str]]) -> str:
+    """The feed-forward kind of the last layer that has one."""
     return next((forward for _, forward in reversed(kinds) if forward != "none"), "mlp")

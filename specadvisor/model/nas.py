@@ -32,7 +32,8 @@ def one(config: Config, family: Family, quantization: Quantization, index: int, 
     own: dict[str, Any] = {**config.text, "num_key_value_heads": heads // int(mix.get("n_heads_in_group") or 1)}
     width = int(2 * float(forward.get("ffn_mult") or 0) * hidden / 3)
     own["intermediate_size"] = -(-width // WIDTH_STEP) * WIDTH_STEP
-    scope = Scope(Config(own, config.top, config.source, config.defaults), family, quantization, (f"layers.{index}",), index, "full")
+    own_config = Config(own, config.top, config.source, config.defaults)
+    scope = Scope(own_config, family, quantization, (f"layers.{index}",), index, "full")
     replaced: list[Linear] = []
     mixer: Mixer | None = None
     ff: FeedForward | None = None

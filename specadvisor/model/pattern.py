@@ -15,7 +15,8 @@ from specadvisor.model.families import Family
 MIXERS = {
     "full_attention": "full", "attention": "full", "sliding_attention": "sliding", "local_attention": "sliding",
     "chunked_attention": "chunked", "linear_attention": "linear", "minimax_m3_sparse": "full", "sparse_attention": "full",
-    "compressed_sparse_attention": "full", "deepseek_sparse_attention": "full", "heavily_compressed_attention": "full", "mamba": "linear", "conv": "linear",
+    "compressed_sparse_attention": "full", "heavily_compressed_attention": "full", "deepseek_sparse_attention": "full",
+    "mamba": "linear", "conv": "linear",
 }  # fmt: skip
 SINGLE = {
     "M": ("linear", "none"), "mamba": ("linear", "none"), "*": ("full", "none"), "attention": ("full", "none"),
@@ -40,12 +41,14 @@ def single_blocks(config: Config, key: str) -> list[tuple[str, str]]:
 
 
 def known(config: Config, spelling: str, value: Any, accepted: dict[str, Any]) -> Any:
+    """What ``value`` stands for; raises ``InputError`` with the accepted names."""
     if value not in accepted:
         raise InputError(f"{config.source}: {spelling}", value, ", ".join(accepted))
     return accepted[value]
 
 
 def mixer_kinds(config: Config, layers: int) -> list[str]:
+    """The mixer of every layer, from whichever key states the pattern."""
     if types := config.per_layer("layer_types", layers):
         return [known(config, "layer_types", str(kind), MIXERS) for kind in types]
     if pattern := config.per_layer("hybrid_layer_pattern", layers):
@@ -65,6 +68,7 @@ def mixer_kinds(config: Config, layers: int) -> list[str]:
 
 
 def feed_forward_kinds(config: Config, layers: int) -> list[str]:
+    """``moe`` or ``mlp`` for every layer, from whichever key states the pattern."""
     if not config.count("experts"):
         return ["mlp"] * layers
     if types := config.per_layer("mlp_layer_types", layers):

@@ -28,6 +28,7 @@ ROOTS = re.compile(r"^(?:(?:model|language_model|backbone|transformer)\.)+")
 ONE_EXPERT = re.compile(r"\.experts\.\d+\..*$")
 OF_LAYER = re.compile(r"^layers\.(\d+)(?:\.(.*)|(\*))?$")
 EVERY_LAYER = -1
+NO_LIST = "the quantisation file lists no excluded modules: head, embedding, routers and MTP taken as 16 bit"
 
 
 @lru_cache(maxsize=4096)
@@ -110,23 +111,21 @@ def quantization(config: Config, hf_quant: Mapping[str, Any] | None = None) -> Q
     """The formats of the checkpoint that ``config`` describes; raises ``InputError`` for an unknown method."""
     dtype = str(config.get("dtype") or config.top.get("dtype") or config.top.get("torch_dtype") or "bfloat16")
     base = DTYPES.get(dtype.removeprefix("torch."), "bf16")
-    plain = Quantization(base, base, "", base, "bf16", base)
+    cache = "fp16" if base == "fp16" else "bf16"
+    plain = Quantization(base, base, "", base, cache, base)
     stated = config.top.get("quantization_config") or config.text.get("quantization_config") or {}
     beside = (hf_quant or {}).get("quantization") or {}
     entry = {**beside, **{key: value for key, value in stated.items() if value is not None}}
     if not entry:
         return plain
-    plain = replace(plain, kv=cache_format(entry))
+    plain = replace(plain, kv=cache_format(entry) or cache)
     method = str(entry.get("quant_method") or ("modelopt" if entry.get("quant_algo") else "")).lower()
     if entry.get("quant_algo") == "MIXED_PRECISION" or method in ("modelopt", "modelopt_fp4"):
         return modelopt(config, plain, entry, method)
     if method in ("compressed-tensors", "compressed_tensors"):
         return compressed_tensors(config, plain, entry)
     default = default_format(config, method, entry)
-    if method == "mxfp4":
-        read = replace(plain, experts=default)
-    else:
-        read = replace(plain, default=default, mtp=default)
+    read = replace(plain, experts=default) if method == "mxfp4" else replace(plain, default=default, mtp=default)
     exclude(read, excluded(entry))
     return native_fp4_experts(config, read)
 
@@ -141,7 +140,7 @@ def modelopt(config: Config, plain: Quantization, entry: Mapping[str, Any], meth
     if mixed:
         return native_fp4_experts(config, read)
     exclude(read, excluded(entry))
-    assumed = () if excluded(entry) else ("the quantisation file lists no excluded modules: head, embedding, routers and MTP taken as 16 bit",)
+    assumed = () if excluded(entry) else (NO_LIST,)
     return replace(read, default=known_algorithm(config, algorithm), warnings=assumed)
 
 
@@ -172,6 +171,7 @@ def tensor_format(weights: Mapping[str, Any], activations: Mapping[str, Any] | N
 
 
 def default_format(config: Config, method: str, entry: Mapping[str, Any]) -> str:
+    """Format of the matrices that a one-format quantiser converts."""
     if method in ("fp8", "fbgemm_fp8"):
         return "fp8_block" if entry.get("weight_block_size") else "fp8"
     if method in ("gptq", "awq", "auto-round", "autoround", "gptq_marlin", "awq_marlin"):
@@ -187,6 +187,7 @@ def default_format(config: Config, method: str, entry: Mapping[str, Any]) -> str
 
 
 def known_algorithm(config: Config, algorithm: Any) -> str:
+    """The format of a Model Optimizer algorithm."""
     if algorithm not in ALGORITHMS:
         hint = "State the weight format yourself (weights=...)."
         raise InputError(f"{config.source}: quant_algo", algorithm, ", ".join(ALGORITHMS), hint)
@@ -199,17 +200,20 @@ def native_fp4_experts(config: Config, read: Quantization) -> Quantization:
 
 
 def excluded(entry: Mapping[str, Any]) -> list[str]:
+    """Modules left alone, under any of the three keys."""
     return [*(entry.get("ignore") or ()), *(entry.get("exclude_modules") or ()), *(entry.get("modules_to_not_convert") or ())]
 
 
 def exclude(read: Quantization, modules: Iterable[str]) -> None:
+    """Put ``modules`` on the 16-bit list of ``read``."""
     for module in modules:
         read.patterns.add(module, read.kept)
 
 
 def cache_format(entry: Mapping[str, Any]) -> str:
-    """KV cache format that the checkpoint asks for: ``kv_cache_scheme`` (table or text) or ``kv_cache_quant_algo``."""
+    """KV cache format that the checkpoint asks for, if any: ``kv_cache_scheme`` (table or text) or ``kv_cache_quant_algo``."""
     scheme = entry.get("kv_cache_scheme") or entry.get("kv_cache_quant_algo")
     if isinstance(scheme, Mapping):
-        return {("float", 8): "fp8", ("int", 8): "int8", ("float", 4): "nvfp4"}.get((scheme.get("type"), scheme.get("num_bits")), "bf16")
-    return {"FP8": "fp8", "INT8": "int8", "NVFP4": "nvfp4"}.get(str(scheme), "bf16")
+        kind = (scheme.get("type"), scheme.get("num_bits"))
+        return {("float", 8): "fp8", ("int", 8): "int8", ("float", 4): "nvfp4"}.get(kind, "")
+    return {"FP8": "fp8", "INT8": "int8", "NVFP4": "nvfp4"}.get(str(scheme), "")

@@ -12,6 +12,7 @@ from specadvisor.model.scope import Scope
 
 
 def state_element_bytes(scope: Scope, key: str) -> int:
+    """4 or 2 bytes, from the dtype that the config states under ``key``."""
     return 4 if str(scope.config.get(key, "float32")) in ("float32", "fp32") else 2
 
 

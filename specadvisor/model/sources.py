@@ -47,10 +47,12 @@ def find(source: str | Path) -> Source:
 def shipped_configs() -> dict[str, Path]:
     """Shipped name -> config file."""
     folder = profiles_dir() / "models"
-    return {path.name.removesuffix(SUFFIX): path for path in sorted(folder.glob(f"*{SUFFIX}")) if not path.name.endswith(QUANT_SUFFIX)}
+    files = (path for path in sorted(folder.glob(f"*{SUFFIX}")) if not path.name.endswith(QUANT_SUFFIX))
+    return {path.name.removesuffix(SUFFIX): path for path in files}
 
 
 def from_folder(folder: Path) -> Source:
+    """A model folder: its config.json, else its first .gguf file."""
     if (folder / "config.json").is_file():
         return from_file(folder / "config.json")
     files = sorted(folder.glob("*.gguf"))
@@ -89,7 +91,7 @@ def from_hub(repository: str) -> Source:
         from huggingface_hub import hf_hub_download
         from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError, LocalEntryNotFoundError
     except ImportError:
-        raise MissingDependency("huggingface_hub", "hf:org/name models", "pip install 'specadvisor[hub]'") from None
+        raise MissingDependency("huggingface_hub", "hf:org/name models", "pip install 'specadvisor[hf]'") from None
     try:
         config = parse(Path(hf_hub_download(repository, "config.json")))
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
