@@ -10,17 +10,14 @@ from specadvisor.ranges import FloatArray
 from specadvisor.step.deployment import Deployment
 
 
-def exposed_host_s(deployment: Deployment, gpu_s: Any, *, speculating: bool = False) -> FloatArray:
-    """Host seconds of one step that the GPU waits for.
+def exposed_host_s(deployment: Deployment, gpu_s: Any) -> FloatArray:
+    """Host seconds of one step or round that the GPU waits for.
 
     With overlapped scheduling the host prepares step n + 1 while the GPU runs step n, so only what is longer than the
-    GPU's part shows; without, all of it does. A speculation round adds ``round_overhead_s``, which depends on the
-    accepted tokens and cannot be hidden.
+    GPU's part (``gpu_s``: all passes of the round) shows; without, all of it does.
     """
-    serving = deployment.serving
-    gpu = np.asarray(gpu_s, dtype=float)
-    hidden = np.maximum(0.0, serving.host_s - gpu) if deployment.overlaps_host else np.full_like(gpu, serving.host_s)
-    return hidden + (serving.round_overhead_s if speculating else 0.0)
+    host, gpu = deployment.serving.host_s, np.asarray(gpu_s, dtype=float)
+    return np.maximum(0.0, host - gpu) if deployment.overlaps_host else np.full_like(gpu, host)
 
 
 def launch_bound_s(deployment: Deployment, layer_count: int, tokens: Any, batch: Any, query_tokens: Any, gpu_s: Any) -> FloatArray:
@@ -29,5 +26,8 @@ def launch_bound_s(deployment: Deployment, layer_count: int, tokens: Any, batch:
     Engines capture graphs up to a number of tokens; a batch beyond it, or a deployment without graphs, runs eagerly.
     """
     floor = deployment.serving.eager_layer_s * layer_count
-    beyond = np.asarray(tokens) > deployment.serving.graph_ceiling(deployment.gpu, batch, query_tokens) if deployment.graphs else True
-    return np.where(beyond, np.maximum(0.0, floor - np.asarray(gpu_s, dtype=float)), 0.0)
+    missing = np.maximum(0.0, floor - np.asarray(gpu_s, dtype=float))
+    if not deployment.graphs:
+        return missing
+    ceiling = deployment.serving.graph_ceiling(deployment.gpu, batch, query_tokens, tp=deployment.tp)
+    return np.where(np.asarray(tokens) > ceiling, missing, 0.0)

@@ -17,6 +17,8 @@ ACTIVATION_BYTES = 2.0
 # Norms, residuals, rotary embedding and activation read and write about this many times the hidden width per token
 # and layer (10-14 passes; counted on the kernels of vLLM's Llama and Qwen3 layers).
 HIDDEN_PASSES_PER_LAYER = 12.0
+# Kernels that make those passes: two fused norms with their residual, rotary embedding with the cache write, activation.
+KERNELS_PER_LAYER = 4.0
 
 
 def gemms_s(deployment: Deployment, linears: Iterable[Linear], rows: Any, tp: int, floor_scale: float) -> FloatArray:
@@ -78,9 +80,17 @@ def layers_time(
         one = one + _experts_time(deployment, layer, tokens, ranks)
         one = one + _block_collectives(deployment, layer, tokens, ranks)
         time = time + one.scaled(layer.count)
-    width = sum(layer.count * _width(layer) for layer in layers)
-    passes = HIDDEN_PASSES_PER_LAYER * width * ACTIVATION_BYTES * tokens
-    return time.plus("elementwise", kernels.memory_pass_s(deployment.gpu, passes))
+    return time.plus("elementwise", _elementwise_s(deployment, layers, tokens))
+
+
+def _elementwise_s(deployment: Deployment, layers: Sequence[Layer], tokens: FloatArray) -> FloatArray:
+    """Norms, residuals, rotary embedding and activations of all layers."""
+    seconds = np.zeros(())
+    for layer in layers:
+        share = HIDDEN_PASSES_PER_LAYER / KERNELS_PER_LAYER * _width(layer) * ACTIVATION_BYTES * tokens
+        one = kernels.memory_pass_s(deployment.gpu, share, floor_scale=deployment.floor_scale)
+        seconds = seconds + layer.count * KERNELS_PER_LAYER * one
+    return seconds
 
 
 def _width(layer: Layer) -> float:
@@ -99,8 +109,9 @@ def _mixer_time(
         return StepTime()
     heads = mixer.heads_on_rank(ranks)
     keys = np.asarray(context, dtype=float) / mixer.compression
-    backend = deployment.serving.attention_backend(gpu, mixer.key_dim, mla=mixer.kind == "mla")
-    if mixer.top_k:
+    sparse = mixer.top_k > 0
+    backend = deployment.serving.attention_backend(gpu, mixer.key_dim, mixer.kind == "mla", sparse=sparse, kv_format=kv_format)
+    if sparse:
         seconds = kernels.sparse_attention_s(
             gpu, batch, query_tokens, keys, heads, mixer.top_k, kv_format, engine, floor_scale=floor,
             indexer_heads=mixer.indexer_heads, indexer_dim=mixer.indexer_dim,

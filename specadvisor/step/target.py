@@ -19,7 +19,7 @@ def padded_rows(deployment: Deployment, batch: Any, query_tokens: Any) -> FloatA
     tokens = np.asarray(batch, dtype=float) * query_tokens
     if not deployment.graphs:
         return tokens
-    return np.maximum(tokens, deployment.serving.graph_tokens(batch, query_tokens, deployment.gpu))
+    return np.maximum(tokens, deployment.serving.graph_tokens(batch, query_tokens, deployment.gpu, tp=deployment.tp))
 
 
 def target_step(deployment: Deployment, batch: Any, query_tokens: Any, context: Any, *, host: bool = True) -> StepTime:
