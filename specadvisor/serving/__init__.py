@@ -1,1 +1,17 @@
-"""serving"""
+"""Serving engines: the facts that a cost model needs, from ``profiles/engines``."""
+
+from specadvisor.serving.attention import AttentionBackend, free_draft_length
+from specadvisor.serving.engine import ServingEngine
+from specadvisor.serving.facts import ExtraRowLaw, Fact, Support, version_key
+from specadvisor.serving.load import load_engine
+
+__all__ = [
+    "AttentionBackend",
+    "ExtraRowLaw",
+    "Fact",
+    "ServingEngine",
+    "Support",
+    "free_draft_length",
+    "load_engine",
+    "version_key",
+]

@@ -1,0 +1,73 @@
+"""Read ``profiles/engines/<id>.toml`` (grammar in ``profiles/engines/README.md``) into a ``ServingEngine``."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from specadvisor.data_files import profiles_dir
+from specadvisor.errors import InputError
+from specadvisor.ids import resolve
+from specadvisor.serving.attention import AttentionBackend
+from specadvisor.serving.engine import AttentionRule, ServingEngine
+from specadvisor.serving.facts import STATES, DrafterFacts, ExtraRowLaw, Fact, version_key
+
+
+def load_engine(engine_id: str, version: str | None = None) -> ServingEngine:
+    """The engine ``engine_id`` (id or alias); ``version`` is the user's, else the one the facts were read from.
+
+    Drafter support follows the version; the other facts stay those of the version read, and ``notes`` says so. A text that
+    names no release (a branch, a commit) counts as the version read.
+    """
+    engine = _read(resolve("engine", engine_id))
+    if version is None or version_key(version) == version_key(engine.version):
+        return engine
+    if not version_key(version):
+        note = f"{version!r} names no release of {engine.id}; taken as {engine.version}."
+        return replace(engine, notes=(*engine.notes, note))
+    note = f"Facts were read from {engine.id} {engine.version}; {version} may differ in kernels, limits and defaults."
+    return replace(engine, version=version, notes=(*engine.notes, note))
+
+
+@cache
+def _read(engine_id: str) -> ServingEngine:
+    path = profiles_dir() / "engines" / f"{engine_id}.toml"
+    data = tomllib.loads(path.read_text(encoding="utf-8"))
+    facts = {name: _fact(name, row, engine_id) for name, row in data["facts"].items()}
+    return ServingEngine(
+        id=engine_id,
+        version=data["version"],
+        versions=data["versions"],
+        attention=tuple(_attention_rule(row) for row in data["attention"]),
+        graph_rules=data["graphs"],
+        admission=tuple(data["admission"]),
+        token_budgets=tuple((float(least), int(tokens)) for least, tokens in data["token_budget"]["steps"]),
+        drafters={kind: DrafterFacts(**row) for kind, row in data["drafters"].items()},
+        extra_rows=tuple(ExtraRowLaw(**{k: v for k, v in row.items() if k != "source"}) for row in data.get("extra_rows", ())),
+        facts=facts,
+        notes=tuple(data.get("notes", ())),
+        **{name: fact.value for name, fact in facts.items()},
+    )
+
+
+def _fact(name: str, row: Mapping[str, Any], engine_id: str) -> Fact:
+    if row["state"] not in STATES:
+        raise InputError(f"{engine_id}.{name}", row["state"], ", ".join(STATES))
+    return Fact(row["value"], row["state"], row["source"])
+
+
+def _attention_rule(row: Mapping[str, Any]) -> AttentionRule:
+    conditions = {"kind", "sm_min", "sm_max", "head_dim_max", "kv_formats"}
+    lists = {"tile_rows", "head_slots", "tile_costs"}
+    backend = {key: tuple(value) if key in lists else value for key, value in row.items() if key not in conditions}
+    return AttentionRule(
+        backend=AttentionBackend(**backend),
+        kind=row.get("kind", "gqa"),
+        sm_min=row.get("sm_min", 0),
+        sm_max=row.get("sm_max", 999),
+        head_dim_max=row.get("head_dim_max", 10_000),
+        kv_formats=tuple(row.get("kv_formats", ())),
+    )
