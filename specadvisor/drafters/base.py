@@ -1,0 +1,241 @@
+"""A drafter: what one speculation round runs beside the target's verification, and what stays in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from specadvisor.drafters.facts import Facts, drafter_facts, engine_facts
+from specadvisor.drafters.parts import Shape
+from specadvisor.drafters.tree import Tree, tree_survival
+from specadvisor.formats import KV_BYTES, weight_format
+from specadvisor.model.architecture import Architecture, Layer, Linear, Recurrent
+from specadvisor.ranges import FloatArray
+from specadvisor.step.layers import linear_time
+from specadvisor.step.memory import layer_bytes_on_rank
+from specadvisor.step.target import target_step
+from specadvisor.step.time import StepTime
+
+if TYPE_CHECKING:
+    from specadvisor.drafters.modifiers.base import Modifier
+    from specadvisor.serving import ServingEngine
+    from specadvisor.step.deployment import Deployment
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One speculation round without the target's forward pass.
+
+    ``draft``: exposed drafting time (kernels, launches). ``verified_tokens``: query tokens per sequence in the target's
+    pass. ``cpu_s``: exposed drafting on the CPU. ``round_overhead_s``: the engine's own bookkeeping per round. A round
+    takes ``target_step(verified_tokens) + draft + overhead``. ``acceptance_length`` is set where the round itself decides
+    it (adaptive verification), else None: AL(k) of the survival curve holds. ``extra_gpus`` run only for drafting.
+    """
+
+    draft: StepTime
+    verified_tokens: FloatArray
+    sequential_passes: FloatArray
+    draft_layers: FloatArray
+    cpu_s: FloatArray = field(default_factory=lambda: np.zeros(()))
+    round_overhead_s: FloatArray = field(default_factory=lambda: np.zeros(()))
+    acceptance_length: FloatArray | None = None
+    extra_gpus: int = 0
+
+    @property
+    def overhead(self) -> StepTime:
+        """Host and CPU time of the round, as a component."""
+        return StepTime({"host": np.asarray(self.cpu_s + self.round_overhead_s, dtype=float)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drafter:
+    """Base of every family. Subclasses set ``kind`` and implement ``draft``.
+
+    ``layers`` are the drafter's own, ``inputs`` run on rows that carry target features, ``step_linears`` on every row of
+    every pass, ``extra`` are further resident matrices. ``head`` is what a drafting pass projects with; it is resident
+    only where ``owns_head``. ``ranks``/``kv_format`` describe the deployment it was bound to (``on``).
+    """
+
+    kind: ClassVar[str]
+    needs_target_states: ClassVar[bool] = True
+    lookahead_extra: ClassVar[int] = 0
+
+    name: str
+    model: Architecture = field(repr=False)
+    shape: Shape | None = None
+    layers: tuple[Layer, ...] = ()
+    inputs: tuple[Linear, ...] = ()
+    step_linears: tuple[Linear, ...] = ()
+    extra: tuple[Linear, ...] = ()
+    head: Linear | None = None
+    owns_head: bool = False
+    copies: int = 1
+    embedding_parameters: int = 0
+    k_max: int = 16
+    k_multiple: int = 1
+    trained_depth: int = 0
+    draft_tp: int = 0
+    tree: Tree | None = None
+    assumptions: tuple[str, ...] = ()
+    modifiers: tuple[Modifier, ...] = ()
+    ranks: int = 1
+    kv_format: str = ""
+
+    # --- cost of a round -------------------------------------------------------------------------------------------
+
+    def round(
+        self, deployment: Deployment, batch: Any, k: Any, context: Any, accepted: Any, survival: FloatArray | None = None
+    ) -> Round:
+        """Cost of one round of ``k`` >= 1 drafts for ``batch`` sequences on ``context`` keys.
+
+        ``accepted``: mean tokens emitted by the last round (its AL): rows of the catch-up pass. ``survival``: s_1..s_kmax,
+        needed only by modifiers that choose what to verify. All arguments broadcast.
+        """
+        batch, k, context, accepted = (np.asarray(v, dtype=float) for v in (batch, k, context, accepted))
+        result = self.draft(self.placed(deployment), batch, k, context, accepted)
+        serving = deployment.serving
+        result = replace(result, round_overhead_s=np.asarray(serving.round_overhead_s, dtype=float))
+        if self.rolls_back_states(serving):
+            result = replace(result, draft=result.draft + target_step(deployment, batch, accepted, context, host=False))
+        for modifier in self.modifiers:
+            result = modifier.round(result, self, deployment, batch, k, context, accepted, survival)
+        return result
+
+    def draft(self, deployment: Deployment, batch: FloatArray, k: FloatArray, context: FloatArray, accepted: FloatArray) -> Round:
+        """The family's own part of ``round``; ``deployment`` has the drafter's tensor parallelism."""
+        raise NotImplementedError
+
+    def placed(self, deployment: Deployment) -> Deployment:
+        """The deployment as the drafter's passes see it: its own tensor parallelism where that differs."""
+        if not self.draft_tp or self.draft_tp == deployment.tp:
+            return deployment
+        return replace(deployment, tp=self.draft_tp, ep=1, model=self._stub_model())
+
+    def _stub_model(self) -> Architecture:
+        return replace(self.model, layers=())
+
+    def rolls_back_states(self, serving: ServingEngine) -> bool:
+        """True where the engine restores a snapshot and runs the accepted tokens again through a target with states.
+
+        llama.cpp with an external drafter on hybrid targets: published at 0.14-0.41x; built-in heads are free of it.
+        """
+        hybrid = any(isinstance(la.mixer, Recurrent) for la in self.model.layers)
+        return hybrid and self.kind != "mtp" and serving.id in engine_facts()["rollback_by_replay"]["engines"]
+
+    def catch_up_rows(self, serving: ServingEngine, k: FloatArray, accepted: FloatArray) -> FloatArray:
+        """Rows per sequence of the pass that brings the drafter's cache up to date: accepted tokens, or k + 1 where padded."""
+        padded = serving.id in engine_facts()["padded_catch_up"]["engines"]
+        return k + 1.0 if padded else accepted
+
+    @staticmethod
+    def launches(deployment: Deployment, passes: Any, layers: Any) -> StepTime:
+        """Host time that drafting passes and their layers expose."""
+        serving = deployment.serving
+        seconds = np.asarray(passes, float) * serving.draft_pass_s + np.asarray(layers, float) * serving.draft_layer_launch_s
+        return StepTime({"host": seconds})
+
+    @property
+    def layer_count(self) -> int:
+        return sum(layer.count for layer in self.layers)
+
+    # --- memory ----------------------------------------------------------------------------------------------------
+
+    def on(self, deployment: Deployment) -> Drafter:
+        """This drafter with the memory figures of one rank of ``deployment``."""
+        return replace(self, ranks=self.draft_tp or deployment.tp, kv_format=deployment.kv_format)
+
+    @property
+    def resident_bytes(self) -> float:
+        """Weights of its own on one rank; embedding and head that are shared with the target do not count."""
+        size = sum(la.count * layer_bytes_on_rank(la, self.ranks, self.ranks) for la in self.layers)
+        linears = [*self.inputs, *self.step_linears]
+        size += sum(m.weight_bytes * m.share(self.ranks) for m in linears)
+        size *= self.copies
+        size += sum(m.weight_bytes * m.share(self.ranks) for m in self.extra)
+        if self.owns_head and self.head:
+            size += self.head.weight_bytes * self.head.share(self.ranks)
+        return size + self.embedding_parameters * weight_format("bf16").bytes_per_weight / self.ranks
+
+    @property
+    def kv_bytes_per_token(self) -> float:
+        """Cache of its own per token of context on one rank (windowed layers included, as below their window)."""
+        element = KV_BYTES[self.kv_format or self.model.kv_format]
+        total = 0.0
+        for layer in self.layers:
+            mixer = layer.mixer
+            if mixer is None or isinstance(mixer, Recurrent):
+                continue
+            share = 1.0 if mixer.kind == "mla" else mixer.kv_heads_on_rank(self.ranks) / mixer.kv_heads
+            total += layer.count * mixer.kv_elements_per_token * share * element
+        return total * self.copies
+
+    @property
+    def state_bytes_per_sequence(self) -> float:
+        """Recurrent state of a hybrid drafter."""
+        mixers = [(la.count, la.mixer) for la in self.layers if isinstance(la.mixer, Recurrent)]
+        return sum(count * (m.state_bytes + m.conv_state_bytes) for count, m in mixers) / self.ranks
+
+    def lookahead_slots(self, k: Any) -> FloatArray:
+        """KV slots that a sequence holds for tokens not yet accepted."""
+        slots = np.asarray(k, dtype=float) + self.lookahead_extra
+        return np.maximum(slots, self.tree.tokens - 1.0) if self.tree else slots
+
+    @property
+    def prefill_parameters(self) -> float:
+        """Parameters that each prompt token runs through beside the target's: 2 FLOP each."""
+        return float(sum(la.count * la.active_parameters for la in self.layers) + sum(m.parameters for m in self.inputs))
+
+    def drafter_prefill_s(self, deployment: Deployment, input_tokens: Any) -> FloatArray:
+        """Seconds that reading a prompt takes longer with this drafter (matrices at the prefill efficiency)."""
+        tokens = np.asarray(input_tokens, dtype=float)
+        peak = deployment.gpu.peak("bf16") * deployment.serving.prefill_efficiency
+        read = linear_time(deployment, self.inputs, np.ones(())).total_s if self.inputs else np.zeros(())
+        return np.maximum(2.0 * self.prefill_parameters / self.ranks * tokens / peak, read)
+
+    # --- acceptance, legality, facts -------------------------------------------------------------------------------
+
+    @property
+    def facts(self) -> Facts:
+        return drafter_facts(self.kind)
+
+    @property
+    def lossy(self) -> bool:
+        """True where a modifier changes the distribution of the output."""
+        return any(modifier.lossy for modifier in self.modifiers)
+
+    def survival(self, survival: FloatArray, *, workload: str = "mixed", temperature: float = 0.0) -> FloatArray:
+        """s_1..s_kmax after the effect of the tree and the modifiers (a tree returns one entry per level)."""
+        result = np.asarray(survival, dtype=float)
+        if self.tree:
+            result = tree_survival(result, self.tree)
+        for modifier in self.modifiers:
+            result = modifier.survival(result, self, workload=workload, temperature=temperature)
+        return result
+
+    def legality(self, model: Architecture, serving: ServingEngine) -> str | None:
+        """None if this drafter can run for ``model`` on ``serving``, else the reason in one sentence."""
+        support = serving.supports(self.kind)
+        if not support.supported:
+            return f"{serving.id} does not run {self.kind}" + (f": {support.note}" if support.note else "")
+        for modifier in self.modifiers:
+            if reason := modifier.legality(self, serving):
+                return reason
+        return self.mismatch(model)
+
+    def mismatch(self, model: Architecture) -> str | None:
+        """None if the drafter's shapes go with ``model``, else what does not."""
+        if self.shape and self.needs_target_states and self.shape.target_hidden != model.hidden:
+            return f"{self.name} reads hidden states of width {self.shape.target_hidden}, {model.name} has {model.hidden}"
+        return None
+
+    def with_modifiers(self, modifiers: Iterable[Modifier]) -> Drafter:
+        """This drafter with ``modifiers`` applied in order: each may reshape it, reprice its round, move its acceptance."""
+        result: Drafter = self
+        for modifier in modifiers:
+            modifier.check(result)
+            result = modifier.drafter(result)
+            result = replace(result, modifiers=(*result.modifiers, modifier), name=f"{result.name} + {modifier}")
+        return result

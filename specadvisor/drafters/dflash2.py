@@ -1,0 +1,40 @@
+"""DFlash 2: DFlash with a two-tap convolution and a candidate selector, windowed draft attention, shorter blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from specadvisor.drafters.dflash import BlockDrafter, block_parts
+from specadvisor.drafters.facts import drafter_facts
+from specadvisor.drafters.shapes import family_shape
+from specadvisor.model.architecture import Architecture, Linear
+from specadvisor.ranges import FloatArray
+from specadvisor.step.layers import linear_time
+from specadvisor.step.time import StepTime
+
+if TYPE_CHECKING:
+    from specadvisor.step.deployment import Deployment
+
+
+@dataclass(frozen=True, kw_only=True)
+class DFlash2(BlockDrafter):
+    """DFlash 2 (author's notes, vLLM PR 52816): the selector scores the top 16 candidates of each position at rank 256
+
+    (about 2 M parameters, about 1.3% of the cycle); the convolution is about 16.5 M.
+    """
+
+    kind = "dflash2"
+
+    def selection(self, deployment: Deployment, batch: FloatArray, k: FloatArray) -> StepTime:
+        return linear_time(deployment, self.extra, batch * k)
+
+
+def build(model: Architecture, config: Mapping[str, Any] | None, name: str) -> DFlash2:
+    shape, assumptions = family_shape("dflash2", model, config)
+    if not shape.windows:
+        window = int(drafter_facts("dflash2").shape["sliding_window"])
+        shape = replace(shape, windows=(window,) * shape.layers)
+    selector = Linear("selector", shape.hidden, 2 * shape.rank, shard="replicated")
+    return DFlash2(name=name, extra=(selector,), assumptions=assumptions, **block_parts(shape, model))

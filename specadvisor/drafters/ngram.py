@@ -1,0 +1,89 @@
+"""Drafting without a model: n-gram lookup, suffix trees, datastores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from specadvisor.drafters.base import Drafter, Round
+from specadvisor.drafters.facts import drafter_facts
+from specadvisor.model.architecture import Architecture
+from specadvisor.ranges import FloatArray
+from specadvisor.step.time import StepTime
+
+if TYPE_CHECKING:
+    from specadvisor.step.deployment import Deployment
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ngram(Drafter):
+    """Prompt lookup: copy the k tokens that followed the last match. No weights, no cache.
+
+    Verified tokens stay k + 1 on a miss: graphs run one query length for the whole batch, so a sequence without a match
+    is padded (SPEED-Bench: 0.29x at batch 32 on a sparse model). Acceptance is two numbers, P(hit) and the length given a
+    hit; s_j = P(hit) * P(j accepted | hit). CPU time: about 1e-5 s per sequence.
+    """
+
+    kind = "ngram"
+    needs_target_states = False
+
+    seconds_per_sequence: float = 1.0e-5
+    seconds_per_token: float = 0.0
+
+    def draft(self, deployment: Deployment, batch: FloatArray, k: FloatArray, context: FloatArray, accepted: FloatArray) -> Round:
+        proposed = self.proposed(k, accepted)
+        cpu = batch * (self.seconds_per_sequence + self.seconds_per_token * proposed)
+        zero = k * 0.0
+        return Round(StepTime(), 1.0 + proposed, zero, zero, cpu_s=cpu)
+
+    def proposed(self, k: FloatArray, accepted: FloatArray) -> FloatArray:
+        """Mean drafted tokens that are verified."""
+        return k + accepted * 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Suffix(Ngram):
+    """Suffix decoding (2411.04975): two suffix trees; the draft is as long as the match is strong, so few tokens are wasted.
+
+    ``precision``: accepted / drafted tokens that the length rule holds (``min_token_prob`` 0.1 of the engine plugin).
+    """
+
+    kind = "suffix"
+
+    precision: float = 0.5
+
+    def proposed(self, k: FloatArray, accepted: FloatArray) -> FloatArray:
+        return np.minimum(k, (accepted - 1.0) / self.precision)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rest(Ngram):
+    """REST (2311.08252): up to 64 nodes of a trie retrieved from a datastore of 0.5-27 GB in CPU memory or on disk."""
+
+    kind = "rest"
+
+    nodes: int = 64
+
+    def proposed(self, k: FloatArray, accepted: FloatArray) -> FloatArray:
+        return self.nodes - 1.0 + k * 0.0 + accepted * 0.0
+
+
+def build(model: Architecture, config: Mapping[str, Any] | None, name: str) -> Ngram:
+    return Ngram(name=name, model=model, **_numbers("ngram"))
+
+
+def build_suffix(model: Architecture, config: Mapping[str, Any] | None, name: str) -> Suffix:
+    numbers = _numbers("suffix")
+    note = f"suffix: {numbers['precision']:.0%} of the drafted tokens assumed accepted (the length rule stops weak matches)."
+    return Suffix(name=name, model=model, assumptions=(note,), **numbers)
+
+
+def build_rest(model: Architecture, config: Mapping[str, Any] | None, name: str) -> Rest:
+    return Rest(name=name, model=model, **_numbers("rest"))
+
+
+def _numbers(kind: str) -> dict[str, Any]:
+    return dict(drafter_facts(kind).shape)

@@ -1,0 +1,51 @@
+"""P-EAGLE: EAGLE-3's inputs for the first position, learned masks for the others, all of them in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from specadvisor.drafters.base import Drafter, Round
+from specadvisor.drafters.eagle3 import parts
+from specadvisor.drafters.shapes import family_shape
+from specadvisor.model.architecture import Architecture
+from specadvisor.ranges import FloatArray
+from specadvisor.step.head import head_time, sampling_time
+from specadvisor.step.layers import layers_time, linear_time
+
+if TYPE_CHECKING:
+    from specadvisor.step.deployment import Deployment
+
+
+@dataclass(frozen=True, kw_only=True)
+class PEagle(Drafter):
+    """P-EAGLE (2602.01469): fc on r rows, four layers on r + k - 1 rows, reduced head on k rows; keys of four layers.
+
+    Against a one-layer head it reads about 4/k as many layer weights and one head instead of k: it loses below k = 4.
+    """
+
+    kind = "p_eagle"
+
+    def draft(self, deployment: Deployment, batch: FloatArray, k: FloatArray, context: FloatArray, accepted: FloatArray) -> Round:
+        rows = self.catch_up_rows(deployment.serving, k, accepted)
+        head = self.head or self.model.head
+        draft = linear_time(deployment, self.inputs, batch * rows)
+        draft = draft + layers_time(deployment, self.layers, batch, rows + k - 1.0, context)
+        draft = draft + head_time(deployment, head, batch * k) + sampling_time(deployment, batch * k, head.out_features)
+        layers = k * 0.0 + self.layer_count
+        return Round(
+            draft=draft + self.launches(deployment, 1.0, layers),
+            verified_tokens=k + 1.0,
+            sequential_passes=k * 0.0 + 1.0,
+            draft_layers=layers,
+        )
+
+    def lookahead_slots(self, k: Any) -> FloatArray:
+        """K slots for the drafts and K - 1 more for its own mask rows (vLLM 0.33)."""
+        return super().lookahead_slots(2.0 * k - 1.0)
+
+
+def build(model: Architecture, config: Mapping[str, Any] | None, name: str) -> PEagle:
+    shape, assumptions = family_shape("p_eagle", model, config)
+    return PEagle(name=name, model=model, trained_depth=8, assumptions=assumptions, **parts(shape))

@@ -1,0 +1,57 @@
+"""Rounds of drafters that make one pass per drafted token."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from specadvisor.drafters.base import Drafter, Round
+from specadvisor.model.architecture import Linear
+from specadvisor.ranges import FloatArray
+from specadvisor.step.deployment import Deployment
+from specadvisor.step.head import head_time, sampling_time
+from specadvisor.step.layers import layers_time, linear_time
+from specadvisor.step.time import StepTime
+
+
+@dataclass(frozen=True, kw_only=True)
+class SequentialDrafter(Drafter):
+    """k passes a round: the first brings the cache up to date (catch-up rows), the others run one row per sequence,
+    or ``topk`` rows in a tree. Every pass re-reads the layers and the head.
+
+        draft = inputs(catch-up rows) + pass(catch-up rows) + (k - 1) * pass(width rows) + k * (head + sampling)(width rows)
+    """
+
+    def draft(self, deployment: Deployment, batch: FloatArray, k: FloatArray, context: FloatArray, accepted: FloatArray) -> Round:
+        width = float(self.tree.topk) if self.tree else 1.0
+        rows = self.catch_up_rows(deployment.serving, k, accepted)
+        first = self.one_pass(deployment, batch, rows, context)
+        if self.inputs:
+            first = first + linear_time(deployment, self.inputs, batch * rows)
+        head = self.step_head
+        projected = head_time(deployment, head, batch) + sampling_time(deployment, batch, head.out_features)
+        draft = first + projected
+        if np.any(k > 1):
+            again = self.one_pass(deployment, batch, np.asarray(width), context)
+            again = again + head_time(deployment, head, batch * width)
+            again = again + sampling_time(deployment, batch * width, head.out_features)
+            draft = draft + again.scaled(k - 1.0)
+        layers = k * self.layer_count
+        return Round(
+            draft=draft + self.launches(deployment, k, layers),
+            verified_tokens=self.tree.verified(k) if self.tree else k + 1.0,
+            sequential_passes=k,
+            draft_layers=layers,
+        )
+
+    @property
+    def step_head(self) -> Linear:
+        return self.head or self.model.head
+
+    def one_pass(self, deployment: Deployment, batch: FloatArray, rows: FloatArray, context: FloatArray) -> StepTime:
+        """The drafter's layers (and the matrices in front of them) on ``rows`` tokens per sequence, without the head."""
+        time = layers_time(deployment, self.layers, batch, rows, context)
+        if self.step_linears:
+            time = time + linear_time(deployment, self.step_linears, batch * rows)
+        return time

@@ -1,0 +1,42 @@
+"""Finds a small language model that could draft for a target."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from specadvisor.data_files import profiles_dir
+from specadvisor.errors import InputError
+from specadvisor.model import load_model
+from specadvisor.model.architecture import Architecture
+
+# A drafter above this share of the target costs more than it can save (2601.11580: 12.5% of a 70B, 37.5% of an 8B).
+LARGEST_SHARE = 0.25
+
+
+def load_small(source: Any) -> Architecture:
+    """The architecture of a draft model: whatever ``load_model`` takes (path, shipped name, loaded model)."""
+    if isinstance(source, Mapping):
+        raise InputError("drafter", "a parsed config", "a path, a shipped model name or a loaded model for a draft model")
+    return load_model(source)
+
+
+def sibling(model: Architecture) -> Architecture | None:
+    """The smallest shipped model with the vocabulary of ``model`` and at most a quarter of its active parameters."""
+    candidates = [load_small(name) for name, vocab in _shipped() if vocab == model.vocab]
+    small = [c for c in candidates if c.active_parameters <= LARGEST_SHARE * model.active_parameters]
+    return min(small, key=lambda c: c.total_parameters) if small else None
+
+
+@cache
+def _shipped() -> tuple[tuple[str, int], ...]:
+    """(path, vocabulary) of every shipped model config."""
+    found: list[tuple[str, int]] = []
+    for path in sorted((profiles_dir() / "models").rglob("*.json")):
+        config = json.loads(path.read_text(encoding="utf-8"))
+        vocab = config.get("vocab_size") or (config.get("text_config") or {}).get("vocab_size")
+        if vocab:
+            found.append((str(path), int(vocab)))
+    return tuple(found)

@@ -1,0 +1,61 @@
+"""Techniques whose drafts cost rows of the target's own pass: lookahead decoding and token recycling."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from specadvisor.drafters.base import Drafter, Round
+from specadvisor.drafters.facts import drafter_facts
+from specadvisor.model.architecture import Architecture
+from specadvisor.ranges import FloatArray
+from specadvisor.step.time import StepTime
+
+if TYPE_CHECKING:
+    from specadvisor.step.deployment import Deployment
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lookahead(Drafter):
+    """Lookahead decoding (2402.02057): 1 + (W + G) * (N - 1) rows per sequence in every target pass, N - 1 = k."""
+
+    kind = "lookahead"
+    needs_target_states = False
+
+    window: int = 15
+    guesses: int = 15
+
+    def draft(self, deployment: Deployment, batch: FloatArray, k: FloatArray, context: FloatArray, accepted: FloatArray) -> Round:
+        zero = k * 0.0
+        return Round(StepTime(), 1.0 + (self.window + self.guesses) * k, zero, zero)
+
+    def lookahead_slots(self, k: Any) -> FloatArray:
+        return super().lookahead_slots((self.window + self.guesses) * k)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenRecycling(Drafter):
+    """Token recycling (2408.08696): a static tree read off an adjacency matrix of candidates; ``nodes`` rows are verified."""
+
+    kind = "token_recycling"
+    needs_target_states = False
+
+    nodes: int = 80
+    seconds_per_sequence: float = 1.0e-4
+
+    def draft(self, deployment: Deployment, batch: FloatArray, k: FloatArray, context: FloatArray, accepted: FloatArray) -> Round:
+        zero = k * 0.0
+        return Round(StepTime(), self.nodes + zero, zero, zero, cpu_s=batch * self.seconds_per_sequence)
+
+    def lookahead_slots(self, k: Any) -> FloatArray:
+        return super().lookahead_slots(self.nodes - 1.0 + 0.0 * k)
+
+
+def build_lookahead(model: Architecture, config: Mapping[str, Any] | None, name: str) -> Lookahead:
+    return Lookahead(name=name, model=model, k_max=7, **dict(drafter_facts("lookahead").shape))
+
+
+def build_token_recycling(model: Architecture, config: Mapping[str, Any] | None, name: str) -> TokenRecycling:
+    note = "token_recycling: 1e-4 s of CPU per sequence and round assumed; none is published."
+    return TokenRecycling(name=name, model=model, k_max=6, assumptions=(note,), **dict(drafter_facts("token_recycling").shape))
