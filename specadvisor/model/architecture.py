@@ -183,3 +183,6 @@ class Architecture:
 
     def with_kv_format(self, kv_format: str) -> Architecture:
         return replace(self, kv_format=kv_format)
+
+    def with_warning(self, text: str) -> Architecture:
+        return replace(self, warnings=(*self.warnings, text))

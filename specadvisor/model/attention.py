@@ -141,7 +141,7 @@ def mla(scope: Scope) -> Attention:
     if config.flag("mla_use_output_gate"):
         linears.append(scope.linear(part, "g_proj", hidden, heads * value, units=heads))
     other = q_rank + latent
-    sparse: dict[str, int] = {}
+    sparse: dict[str, Any] = {}
     if chosen := config.count("index_topk"):
         sparse["top_k"] = chosen
         if has_indexer(scope):

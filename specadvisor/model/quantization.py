@@ -214,6 +214,6 @@ def cache_format(entry: Mapping[str, Any]) -> str:
     """KV cache format that the checkpoint asks for, if any: ``kv_cache_scheme`` (table or text) or ``kv_cache_quant_algo``."""
     scheme = entry.get("kv_cache_scheme") or entry.get("kv_cache_quant_algo")
     if isinstance(scheme, Mapping):
-        kind = (scheme.get("type"), scheme.get("num_bits"))
-        return {("float", 8): "fp8", ("int", 8): "int8", ("float", 4): "nvfp4"}.get(kind, "")
+        kind = f"{scheme.get('type')}{scheme.get('num_bits')}"
+        return {"float8": "fp8", "int8": "int8", "float4": "nvfp4"}.get(kind, "")
     return {"FP8": "fp8", "INT8": "int8", "NVFP4": "nvfp4"}.get(str(scheme), "")

@@ -1,0 +1,44 @@
+"""What tensor parallelism splits and what every rank holds whole.
+
+Identity: ``tp * rank_weight_bytes(model, tp) == model.weight_bytes + sum of replicated(model, tp)``.
+"""
+
+from __future__ import annotations
+
+from specadvisor.formats import weight_format
+from specadvisor.model.architecture import Architecture, Layer, Moe
+
+VECTORS = "norms, biases and small vectors"
+
+
+def rank_weight_bytes(model: Architecture, tp: int) -> float:
+    """Weight bytes on one rank: embedding, head and experts split evenly, vectors whole, matrices by their rule."""
+    embedding = (model.embedding_parameters + model.lookup_parameters) * weight_format(model.embedding_format).bytes_per_weight
+    head = 0.0 if model.tied else model.head.weight_bytes
+    layers = sum(layer.count * layer_on_rank(layer, tp) for layer in model.layers)
+    return (embedding + head) / tp + layers + 2.0 * model.other_parameters
+
+
+def layer_on_rank(layer: Layer, tp: int) -> float:
+    """Weight bytes of one layer on one rank."""
+    routed = 0.0
+    if isinstance(moe := layer.feed_forward, Moe):
+        routed = moe.experts * moe.expert_parameters * weight_format(moe.format).bytes_per_weight / tp
+    return sum(m.weight_bytes * m.share(tp) for m in layer.linears) + routed + 2.0 * vectors(layer)
+
+
+def replicated(model: Architecture, tp: int) -> dict[str, float]:
+    """Bytes that tensor parallelism adds over one copy of the model, by matrix name (all ranks together)."""
+    extra: dict[str, float] = {}
+    for layer in model.layers:
+        for matrix in layer.linears:
+            if copies := layer.count * matrix.weight_bytes * (tp * matrix.share(tp) - 1):
+                extra[matrix.name] = extra.get(matrix.name, 0.0) + copies
+    small = sum(layer.count * vectors(layer) for layer in model.layers) + model.other_parameters
+    extra[VECTORS] = 2.0 * small * (tp - 1)
+    return extra
+
+
+def vectors(layer: Layer) -> int:
+    """Parameters of one layer that are in no matrix."""
+    return sum(part.other_parameters for part in (layer.mixer, layer.feed_forward) if part) + layer.norm_parameters
