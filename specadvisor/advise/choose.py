@@ -36,8 +36,10 @@ class Choice:
         return self.plateau[0]
 
 
-def choose_k(k: ArrayLike, gain: Range, *, acceptance_known: bool) -> Choice:
+def choose_k(k: ArrayLike, gain: Range, *, acceptance_known: bool, plain: float = 1.0) -> Choice:
     """The choice among ``k`` (1-D, each at least 1) and 0, for gains over k = 0 along the same axis.
+
+    ``plain``: the gain of k = 0 itself, 1 unless plain decoding misses a stated limit (then 0).
 
     Acceptance known: the argmax of the expected objective, 0 included. Acceptance from the catalogue only: a catalogue
     value never says "off" by itself, so 0 is chosen only where even favourable acceptance loses (every ``gain.high``
@@ -47,22 +49,24 @@ def choose_k(k: ArrayLike, gain: Range, *, acceptance_known: bool) -> Choice:
     mid = np.asarray(gain.mid, dtype=float)
     best = int(np.argmax(mid))
     if acceptance_known:
-        index = best if mid[best] > 1.0 else None
-    elif np.all(np.asarray(gain.high) < 1.0):
+        index = best if mid[best] > plain else None
+    elif np.all(np.asarray(gain.high) < plain):
         index = None
     else:
         usual = int(np.argmin(np.abs(ks - USUAL_K)))
         index = best if mid[best] > mid[usual] * (1.0 + NOISE) else usual
     chosen = 0 if index is None else int(ks[index])
-    bounds = (1.0, 1.0, 1.0) if index is None else tuple(float(np.asarray(v)[index]) for v in (gain.low, gain.mid, gain.high))
+    bounds = (
+        (plain, plain, plain) if index is None else tuple(float(np.asarray(v)[index]) for v in (gain.low, gain.mid, gain.high))
+    )
     at = Range(*bounds)
-    return Choice(chosen, at, plateau(ks, mid), verdict(at))
+    return Choice(chosen, at, plateau(ks, mid, plain=plain), verdict(at))
 
 
-def plateau(k: ArrayLike, gain: ArrayLike, width: float = PLATEAU) -> tuple[int, ...]:
-    """Every k (0 with gain 1 included) whose gain is within ``width`` of the best, ascending."""
+def plateau(k: ArrayLike, gain: ArrayLike, width: float = PLATEAU, plain: float = 1.0) -> tuple[int, ...]:
+    """Every k (0 with gain ``plain`` included) whose gain is within ``width`` of the best, ascending."""
     ks = np.concatenate(([0], np.asarray(k, dtype=int)))
-    gains: FloatArray = np.concatenate(([1.0], np.asarray(gain, dtype=float)))
+    gains: FloatArray = np.concatenate(([plain], np.asarray(gain, dtype=float)))
     return tuple(sorted(int(v) for v in ks[gains >= (1.0 - width) * gains.max()]))
 
 

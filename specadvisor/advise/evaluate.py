@@ -48,7 +48,7 @@ class Evaluation:
     baseline_throughput_tok_s: FloatArray
     baseline_tpot_s: FloatArray
     round: StepTime
-    draft_s: FloatArray
+    draft: StepTime
     verified_tokens: FloatArray
     batch: FloatArray
     acceptance_length: Range
@@ -61,6 +61,10 @@ class Evaluation:
     @property
     def round_s(self) -> FloatArray:
         return self.round.total_s
+
+    @property
+    def draft_s(self) -> FloatArray:
+        return self.draft.total_s
 
     @property
     def draft_share(self) -> FloatArray:
@@ -159,7 +163,7 @@ def evaluate(
         baseline_throughput_tok_s=plain.throughput_tok_s,
         baseline_tpot_s=plain.tpot_s,
         round=round_time,
-        draft_s=drafted.draft.total_s,
+        draft=drafted.draft,
         verified_tokens=drafted.verified_tokens,
         batch=batch,
         acceptance_length=length,

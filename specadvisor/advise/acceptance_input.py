@@ -1,0 +1,117 @@
+"""How a user states acceptance in text, and which curve each drafter of a ranking gets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from specadvisor.acceptance import (
+    Survival,
+    from_alpha,
+    from_conditional,
+    from_cumulative,
+    from_length,
+    from_rate,
+    prior,
+)
+from specadvisor.errors import InputError
+from specadvisor.ids import ALIASES, DRAFTERS, resolve
+
+if TYPE_CHECKING:
+    from specadvisor.drafters import Drafter
+
+FORMS = "conditional:0.8,0.75,0.7 | cumulative:0.8,0.6,0.42 | al:2.2@3 | rate:0.4@3 | alpha:0.7, each optionally after DRAFTER="
+Stated = str | Survival | Sequence[str] | Mapping[str, "str | Survival"]
+
+
+def parse_acceptance(text: str, kind: str | None = None) -> Survival:
+    """The survival curve that ``text`` states (see ``FORMS``).
+
+    ``kind`` gives the usual shape where only one number is known. Raises ``InputError``.
+    """
+    name, colon, value = text.strip().partition(":")
+    name = name.strip().lower()
+    if not colon and "@" in text:
+        name, value = "al", text
+    elif not colon:
+        bare = re.fullmatch(r"[\d.,;\s]+", text.strip())
+        hint = "Say which list it is: conditional: (given the ones before) or cumulative: (all up to here)." if bare else ""
+        raise InputError("acceptance", text, FORMS, hint)
+    if name in ("conditional", "cumulative"):
+        values = [_number(part, text) for part in re.split(r"[,;\s]+", value.strip()) if part]
+        return from_conditional(values) if name == "conditional" else from_cumulative(values)
+    if name == "alpha":
+        return from_alpha(_number(value, text))
+    if name not in ("al", "rate"):
+        raise InputError("acceptance", text, FORMS)
+    number, at, k = value.partition("@")
+    if not at or not k.strip().isdigit():
+        raise InputError("acceptance", text, FORMS, "Write the number of draft tokens it was measured at after @.")
+    if name == "al":
+        return from_length(_number(number, text), int(k), kind=kind)
+    return from_rate(_number(number, text), int(k), kind=kind)
+
+
+def split_drafter(text: str) -> tuple[str, str]:
+    """("eagle3", "al:2.2@3") of ``eagle3=al:2.2@3``; ("", text) without a drafter."""
+    head, equals, tail = text.partition("=")
+    known = head.strip().lower().replace("-", "_")
+    if equals and (known in DRAFTERS or head.strip().lower() in ALIASES["drafter"]):
+        return resolve("drafter", head), tail
+    if equals:
+        raise InputError("acceptance", text, FORMS, f"{head.strip()!r} is not a drafter.")
+    return "", text
+
+
+def curves(
+    stated: Stated | None, drafters: Sequence[Drafter], workload: str, temperature: float
+) -> tuple[dict[str, Survival], list[str]]:
+    """(survival curve by drafter name, notes). What is not stated comes from the catalogue.
+
+    A stated curve was measured with the drafter's tree, without its modifiers. A curve without a drafter belongs to the
+    only drafter; with several it would be a guess which one it was measured with.
+    """
+    by_kind: dict[str, str | Survival] = {}
+    items: list[tuple[str, str | Survival]] = []
+    if isinstance(stated, Mapping):
+        items = [(resolve("drafter", kind), value) for kind, value in stated.items()]
+    elif isinstance(stated, Survival):
+        items = [("", stated)]
+    elif stated is not None:
+        items = [split_drafter(text) for text in ([stated] if isinstance(stated, str) else stated)]
+    for kind, value in items:
+        kinds = {d.kind for d in drafters}
+        if not kind and len(kinds) > 1:
+            raise InputError(
+                "acceptance",
+                str(value),
+                "a curve that names its drafter, such as eagle3=conditional:0.8,0.7",
+                "Or name one --drafter.",
+            )
+        if kind and kind not in kinds:
+            raise InputError("acceptance", kind, f"one of the drafters compared: {', '.join(sorted(kinds))}")
+        by_kind[kind or next(iter(kinds))] = value
+    result: dict[str, Survival] = {}
+    notes: list[str] = []
+    for drafter in drafters:
+        value = by_kind.get(drafter.kind)
+        if value is None:
+            curve = prior(drafter.kind, workload, temperature, k_max=drafter.k_max)
+            s = drafter.survival(curve.extended(drafter.k_max), workload=workload, temperature=temperature)
+        else:
+            curve = parse_acceptance(value, drafter.kind) if isinstance(value, str) else value
+            chain = replace(drafter, tree=None)
+            s = chain.survival(curve.extended(drafter.k_max), workload=workload, temperature=temperature)
+            if note := curve.beyond(drafter.k_max):
+                notes.append(f"{drafter.name}: {note}")
+        result[drafter.name] = replace(curve, s=s, tail=None)
+    return result, notes
+
+
+def _number(text: str, whole: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError("acceptance", whole, FORMS, f"{text.strip()!r} is not a number.") from None

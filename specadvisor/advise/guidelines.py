@@ -1,0 +1,234 @@
+"""The five guidelines with this case's numbers: they explain the choice of k, they do not make it.
+
+NVIDIA, "Co-Designing AI Models Using Speculative Decoding for Faster LLM Inference" (2026-09-02), with the tile rule of
+the attention kernel that actually runs beside its 128/G - 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from specadvisor.advise.evaluate import Evaluation
+from specadvisor.advise.point import Point
+from specadvisor.kernels.roofline import attention_intensity, gemm_intensity, k_g1, k_g2, mla_intensity, ridge_rows
+from specadvisor.model.architecture import Attention, Moe
+from specadvisor.step import Deployment, resident
+
+if TYPE_CHECKING:
+    from specadvisor.acceptance import Survival
+    from specadvisor.drafters import Drafter
+
+TITLES = {
+    1: "GEMMs up to the ridge, without pressing on the KV cache",
+    2: "fill one attention tile",
+    3: "beyond one tile, align to the next",
+    4: "draft only while the gain is worth the time",
+    5: "choose the drafter by what it accepts and costs",
+}
+# Share of a decode step from which attention, not the matrices, sets the pace (our threshold: none is published).
+ATTENTION_LEADS = 0.5
+# Gain of one more draft token below which acceptance, not time, ends the drafting.
+NEGLIGIBLE_GAIN = 0.02
+NVIDIA_TILE = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Guideline:
+    """One guideline: its number, the k it suggests (None: it suggests none), its numbers and one sentence."""
+
+    number: int
+    k: int | None
+    says: str
+    numbers: Mapping[str, Any]
+
+    @property
+    def title(self) -> str:
+        return TITLES[self.number]
+
+
+@dataclass(frozen=True, slots=True)
+class GuidelineTrace:
+    """The guidelines at one load for one drafter run at ``k``; ``binding`` is the number of the one that ends k there."""
+
+    concurrency: int
+    drafter: str
+    k: int
+    guidelines: tuple[Guideline, ...]
+    binding: int
+    because: str
+
+
+def trace(
+    deployment: Deployment, drafter: Drafter, survival: Survival, evaluation: Evaluation, column: int, k: int
+) -> GuidelineTrace:
+    """Guidelines at one concurrency (``column`` of an evaluation over (k, concurrency)) when ``k`` drafts are run."""
+    at = Point(evaluation, column, k)
+    drafter = drafter.on(deployment)
+    listed = (
+        _first(deployment, drafter, at),
+        *_tiles(deployment, at),
+        _fourth(survival, at),
+        _fifth(drafter, survival, at),
+    )
+    binding, because = _binding(survival, at)
+    return GuidelineTrace(int(at.concurrency), drafter.name, k, listed, binding, because)
+
+
+def _first(deployment: Deployment, drafter: Drafter, at: Point) -> Guideline:
+    model, gpu = deployment.model, deployment.gpu
+    ridge = ridge_rows(gpu, model.weight_format)
+    rows = at.running * at.query_tokens
+    largest = max((m for la in model.layers for m in la.linears), key=lambda m: m.parameters)
+    n_out, k_in = largest.on_rank(deployment.tp)
+    intensity = float(gemm_intensity(rows, n_out, k_in, largest.format))
+    plain, loaded = resident(deployment), resident(deployment, drafter)
+    limit = int(k_g1(ridge, at.base_batch))
+    numbers: dict[str, Any] = {
+        "ridge_rows": ridge,
+        "batch": at.running,
+        "rows": rows,
+        "gemm_flop_per_byte": intensity,
+        "k_g1": limit,
+        "kv_pool_tokens_without_drafter": plain.kv_pool_tokens,
+        "kv_pool_tokens": loaded.kv_pool_tokens,
+        "batch_without_drafter": at.base_batch,
+    }
+    moe = [la.feed_forward for la in model.layers if isinstance(la.feed_forward, Moe)]
+    expert = ""
+    if moe:
+        per_expert = rows * moe[0].top_k / moe[0].experts
+        numbers["rows_per_expert"] = per_expert
+        expert = f"; {per_expert:.1f} rows an expert"
+    side = "below" if rows < ridge else "above"
+    says = (
+        f"{rows:.0f} rows a GEMM are {side} the ridge of {ridge:.0f}{expert}: up to k = {limit} the matrices stay memory-bound"
+    )
+    if at.running < at.base_batch:
+        says += f"; the KV pool with this drafter runs {at.running:.0f} requests instead of {at.base_batch:.0f}"
+    return Guideline(1, limit, says, numbers)
+
+
+def _tiles(deployment: Deployment, at: Point) -> tuple[Guideline, Guideline]:
+    """Guidelines 2 and 3 on the attention layer that most layers have."""
+    layers = list(deployment.model.attention_layers())
+    share = at.base.get("attention", 0.0) / at.base_s
+    state = at.base.get("recurrent", 0.0) / at.base_s
+    if not layers:
+        says = f"no attention layers; the recurrent state takes {state:.0%} of a step and has no free rows"
+        numbers = {"attention_share": 0.0, "state_share": state}
+        return Guideline(2, None, says, numbers), Guideline(3, None, "no attention tiles", {})
+    mixer = max((la for la in layers), key=lambda la: (not la.mixer.window, la.count)).mixer
+    assert isinstance(mixer, Attention)
+    group = mixer.group_size(deployment.tp)
+    backend = deployment.serving.attention_backend(
+        deployment.gpu, mixer.key_dim, mla=mixer.kind == "mla", sparse=bool(mixer.top_k)
+    )
+    free = 0 if mixer.top_k else backend.free_draft_length(group)
+    nvidia = int(k_g2(group, NVIDIA_TILE))
+    query = at.query_tokens
+    intensity = mla_intensity if mixer.kind == "mla" else attention_intensity
+    second = {
+        "attention_share": share,
+        "state_share": state,
+        "group_size": group,
+        "attention_flop_per_byte": float(intensity(group, query, deployment.kv_format)),
+        "k_128_over_g": nvidia,
+        "backend": backend.name,
+        "tile_rows": backend.max_tile_rows(group),
+        "k_g2": free,
+    }
+    says = f"attention takes {share:.0%} of a step; 128/G - 1 = {nvidia} with G = {group:g}, {backend.name}: k = {free}"
+    if mixer.top_k:
+        says += "; sparse attention reads its keys once per query token, no rows are free"
+    if state > 0:
+        says += f"; recurrent state {state:.0%}, which grows with every draft token"
+    tiles = float(np.asarray(backend.tiles(query, group)))
+    waste = float(np.asarray(backend.waste(query, group)))
+    aligned = backend.aligned_draft_lengths(group, 4 * NVIDIA_TILE)
+    after = next((length for length in aligned if length > at.k), None)
+    third = {"rows": group * query, "tiles": tiles, "tile_waste": waste, "next_aligned_k": after}
+    beside = f"the next aligned k is {after}" if after is not None else "there is no aligned k"
+    third_says = (
+        f"{group * query:.0f} rows in {tiles:.0f} tile pass{'es' if tiles != 1 else ''}, {waste:.0%} of it empty; {beside}"
+    )
+    return Guideline(2, free, says, second), Guideline(3, after if at.k > free else None, third_says, third)
+
+
+def _fourth(survival: Survival, at: Point) -> Guideline:
+    """s_{k+1} / AL(k) against (T(k+1) - T(k)) / T(k), for every step of the grid from k = 0."""
+    gain = np.diff(at.lengths) / at.lengths[:-1]
+    cost = np.diff(at.times_s) / at.times_s[:-1]
+    losing = np.flatnonzero(gain <= cost)
+    ends = int(np.concatenate(([0], at.ks))[losing[0]]) if losing.size else int(at.ks[-1])
+    rho = float(at.draft_s[0] / at.base_s / at.ks[0])
+    rows = [
+        {"k": int(k), "marginal_gain": float(g), "marginal_cost": float(c)} for k, g, c in zip(at.ks, gain, cost, strict=True)
+    ]
+    says = f"one more draft token first costs more than it brings after k = {ends}; drafting one costs {rho:.1%} of a step"
+    return Guideline(4, ends, says, {"draft_step_share": rho, "steps": rows})
+
+
+def _fifth(drafter: Drafter, survival: Survival, at: Point) -> Guideline:
+    i = at.index if at.index is not None else 0
+    overhead = float(at.draft_s[i] / at.round_s[i])
+    facts = drafter.facts
+    numbers = {
+        "k": int(at.ks[i]),
+        "acceptance_length": float(at.length[i]),
+        "first_position_acceptance": float(survival.s[0]),
+        "acceptance_source": survival.source,
+        "draft_share": overhead,
+        "memory_bytes": drafter.resident_bytes,
+        "kv_bytes_per_token": drafter.kv_bytes_per_token,
+        "training": facts.training_class,
+        "operating": facts.operating,
+    }
+    says = (
+        f"{drafter.name} at k = {at.ks[i]}: AL {at.length[i]:.2f}, drafting {overhead:.0%} of the round, "
+        f"{drafter.resident_bytes / 1e9:.2f} GB; training: {facts.training_class}; {facts.operating}"
+    )
+    return Guideline(5, None, says, numbers)
+
+
+def _binding(survival: Survival, at: Point) -> tuple[int, str]:
+    """Which guideline ends k where it is: the one behind most of what the next draft token costs."""
+    now = 0 if at.index is None else at.index + 1
+    if now >= at.ks.size:
+        return 5, f"the drafter proposes no more than k = {at.ks[-1]}"
+    nxt = now
+    gain = float(at.lengths[now + 1] / at.lengths[now] - 1.0)
+    batch = at.base_batch if at.index is None else float(at.batch[at.index])
+    fewer = float(at.batch[nxt]) / batch
+    equal = float(at.lengths[now + 1] / at.lengths[now] * at.times_s[now] / at.times_s[now + 1])
+    if fewer < 1.0 and equal > 1.0:
+        reason = f"rounds alone would still gain at k = {at.ks[nxt]}, but the KV pool then runs {at.batch[nxt]:.0f} requests"
+        return 1, reason + f" instead of {batch:.0f}"
+    growth = _growth(at, now)
+    name, seconds = max(growth.items(), key=lambda item: item[1])
+    if gain < NEGLIGIBLE_GAIN and seconds / at.times_s[now] < NEGLIGIBLE_GAIN:
+        return 5, f"position {at.ks[nxt]} is accepted too rarely: it adds {gain:.1%} to AL"
+    number = {"draft": 4, "attention": 3 if at.k > 0 and at.base.get("attention", 0) / at.base_s > ATTENTION_LEADS else 2}.get(
+        name, 1
+    )
+    number = 2 if name == "recurrent" else number
+    what = {"draft": "drafting", "recurrent": "the recurrent state", "moe": "experts", "gemm": "the matrices"}.get(name, name)
+    share = seconds / at.times_s[now]
+    return number, f"k = {at.ks[nxt]} brings {gain:.1%} and costs {_cost(at, now):.1%} more time, {share:.1%} of it {what}"
+
+
+def _cost(at: Point, now: int) -> float:
+    return float(at.times_s[now + 1] / at.times_s[now] - 1.0)
+
+
+def _growth(at: Point, now: int) -> dict[str, float]:
+    """Seconds that each part of the round grows by with the next draft token; ``draft`` is all of the drafting."""
+    growth: dict[str, float] = {"draft": float(at.draft_s[now] - (at.draft_s[now - 1] if now else 0.0))}
+    for name, seconds in at.round.items():
+        verify = seconds - at.draft.get(name, 0.0)
+        before = at.base.get(name, 0.0) if now == 0 else verify[now - 1]
+        growth[name] = float(verify[now] - before)
+    return growth
