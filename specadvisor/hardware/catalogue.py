@@ -10,9 +10,9 @@ from typing import Any
 
 from specadvisor.data_files import profiles_dir
 from specadvisor.errors import InputError, nearest
-from specadvisor.hardware import kernel_profile
 from specadvisor.hardware.gpu import Gpu
 from specadvisor.hardware.gpu_file import gpu_from_table, other_names, read_gpu_file
+from specadvisor.hardware.kernel_profile import load_kernel_profile
 from specadvisor.hardware.power import clock_scale
 
 HINT = "List them with: specadvisor gpus. A GPU that is not listed is one text file: profiles/gpus/README.md."
@@ -55,7 +55,7 @@ def load_gpu(
         power_limit_w=power_limit_w,
         gpus_per_node=count or gpu.gpus_per_node,
     )
-    return gpu if gpu.kernels else replace(gpu, kernels=_kernels(gpu))
+    return gpu if gpu.kernels else replace(gpu, kernels=load_kernel_profile(gpu))
 
 
 @cache
@@ -103,12 +103,7 @@ def _from_path(path: Path) -> Gpu:
         gpu = datasheet(data["gpu"])
     else:
         raise InputError("gpu profile", str(path), "a JSON profile with the key `gpu`", "Write one with: specadvisor calibrate")
-    return replace(gpu, kernels=_kernels(gpu, path))
-
-
-def _kernels(gpu: Gpu, path: Path | None = None) -> kernel_profile.KernelProfile | None:
-    load = getattr(kernel_profile, "load_kernel_profile", None)  # TODO: direct call once it is there
-    return load(gpu) if load else None
+    return replace(gpu, kernels=load_kernel_profile(gpu, path))
 
 
 def _folder() -> Path:

@@ -78,7 +78,7 @@ class ServingEngine:
     def attention_backend(
         self, gpu: Gpu, head_dim: float, mla: bool = False, *, sparse: bool = False, kv_format: str = ""
     ) -> AttentionBackend:
-        """The kernel that verifies on ``gpu`` at this head size; ``mla`` for absorbed latent attention, ``sparse`` for top-k."""
+        """The kernel that verifies on ``gpu`` at this head size; ``mla``: absorbed latent attention, ``sparse``: top-k."""
         kind = "sparse" if sparse else "mla" if mla else "gqa"
         for rule in self.attention:
             if rule.matches(kind, gpu.sm, head_dim, kv_format):
@@ -154,7 +154,7 @@ class ServingEngine:
         return Support(True, facts.method, facts.since, facts.note)
 
     def _grid(self, query_tokens: int, gpu: Gpu, max_requests: int | None, tp: int) -> FloatArray | None:
-        """Captured request counts at this query length; None where the engine does not pad."""
+        """Captured request counts at this query length; None where the engine captures what comes, without padding."""
         rules = self.graph_rules
         limit = max_requests or self.max_requests(gpu, speculating=query_tokens > 1)
         if rules["kind"] == "vllm":
@@ -165,7 +165,7 @@ class ServingEngine:
             return graphs.sglang_grid(min(largest, limit), query_tokens > 1)
         if rules["kind"] == "trtllm":
             return graphs.trtllm_grid(min(rules["batch"], limit))
-        return None
+        return graphs.NO_GRAPH if rules["kind"] == "eager" else None
 
 
 def _row_matches(row: Mapping[str, Any], gpu: Gpu, speculating: bool) -> bool:

@@ -14,6 +14,8 @@ import numpy as np
 
 from specadvisor.ranges import FloatArray
 
+NO_GRAPH: FloatArray = np.empty(0)
+
 
 def _steps(top: int) -> list[int]:
     return [n for n in (1, 2, 4) if n <= top] + list(range(8, min(top + 1, 256), 8)) + list(range(256, top + 1, 16))
