@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from specadvisor.model.architecture import Attention, Linear
+from specadvisor.model.config import Config
 from specadvisor.model.scope import Scope
 
 
@@ -88,25 +89,23 @@ def vectors(scope: Scope, shape: HeadShape, qkv_outputs: int) -> int:
     count = 0
     if config.flag("attention_bias"):
         count += qkv_outputs + (scope.hidden if family.bias == "config" else 0)
-    if family.qk_norm == "full":
-        count += (shape.heads + shape.kv_heads) * shape.key_dim if config.flag("use_qk_norm", True) else 0
-    elif family.qk_norm:
-        count += 2 * shape.key_dim
+    if family.qk_norm and config.flag("use_qk_norm", True):
+        count += (shape.heads + shape.kv_heads if family.qk_norm == "full" else 2) * shape.key_dim
     sliding_sink = scope.kind == "sliding" and config.flag("add_swa_attention_sink_bias")
     return count + (shape.heads if family.sinks or sliding_sink else 0)
 
 
 def block_sparse(scope: Scope) -> tuple[dict[str, Any], int]:
     """MiniMax-M3: an indexer chooses blocks of keys. (Attention fields, norm parameters)."""
-    sparse = scope.config.get("sparse_attention_config")
-    if not isinstance(sparse, dict):
+    sparse = Config(scope.config.table("sparse_attention_config"), {}, scope.config.source)
+    if not sparse.text:
         return {}, 0
-    switches = sparse.get("sparse_attention_freq")
-    if switches and not scope.mtp and not switches[scope.index]:
+    switches = None if scope.mtp else sparse.per_layer("sparse_attention_freq", scope.index + 1)
+    if switches and not switches[-1]:
         return {}, 0
-    dim = int(sparse["sparse_index_dim"])
-    chosen = int(sparse["sparse_topk_blocks"]) * int(sparse["sparse_block_size"])
-    return {"top_k": chosen, "indexer_heads": int(sparse["sparse_num_index_heads"]), "indexer_dim": dim}, 2 * dim
+    dim, heads = sparse.integer("sparse_index_dim"), sparse.integer("sparse_num_index_heads")
+    chosen = sparse.integer("sparse_topk_blocks") * sparse.integer("sparse_block_size")
+    return {"top_k": chosen, "indexer_heads": heads, "indexer_dim": dim}, 2 * dim
 
 
 def indexer_of_blocks(scope: Scope, sparse: dict[str, Any]) -> tuple[Linear, ...]:
@@ -153,8 +152,8 @@ def mla(scope: Scope) -> Attention:
 
 def has_indexer(scope: Scope) -> bool:
     """GLM-5.2: only some layers run an indexer, the others reuse its choice."""
-    types = scope.config.get("indexer_types")
-    return not types or scope.mtp or types[scope.index] == "full"
+    types = None if scope.mtp else scope.config.per_layer("indexer_types", scope.index + 1)
+    return types is None or types[-1] == "full"
 
 
 def indexer(scope: Scope, part: str, q_rank: int, *, top_k: int, indexer_heads: int, indexer_dim: int) -> list[Linear]:
@@ -176,8 +175,9 @@ def csa(scope: Scope) -> Attention:
     config, part, hidden = scope.config, scope.family.name("attention"), scope.hidden
     heads, dim, q_rank = config.integer("num_attention_heads"), config.integer("head_dim"), config.integer("q_lora_rank")
     groups, o_rank, near = config.integer("o_groups"), config.integer("o_lora_rank"), config.integer("sliding_window")
-    ratios = config.get("compress_ratios") or []
-    ratio = int(ratios[scope.index]) if scope.index < len(ratios) else 0
+    ratios = config.get("compress_ratios")
+    listed = isinstance(ratios, list) and scope.index < len(ratios)
+    ratio = config.checked("compress_ratios", ratios[scope.index], 0, 10**6) if listed else 0
     linears = [
         scope.linear(part, "wq_a", hidden, q_rank, shard="replicated", fused="qkv_a"),
         scope.linear(part, "wq_b", q_rank, heads * dim, units=heads),

@@ -93,6 +93,19 @@ class Config:
             raise InputError(f"{self.source}: {spelling}", value, accepted)
         return int(value)
 
+    def numbers(self, spelling: str, value: Any) -> set[int]:
+        """A list of layer numbers; nothing counts as an empty one."""
+        if value is not None and not isinstance(value, list):
+            raise InputError(f"{self.source}: {spelling}", value, "a list of layer numbers")
+        return {self.checked(spelling, number, 0, 10**4) for number in value or ()}
+
+    def table(self, key: str) -> Mapping[str, Any]:
+        """A nested table, empty where there is none."""
+        spelling, value = self.found(key)
+        if value is not None and not isinstance(value, Mapping):
+            raise InputError(f"{self.source}: {spelling}", value, "a table")
+        return value or {}
+
     def per_layer(self, key: str, layers: int) -> list[Any] | None:
         """A list with one entry a layer (longer lists, as where MTP layers are counted, are cut), or None."""
         spelling, value = self.found(key)

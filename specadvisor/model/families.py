@@ -30,6 +30,7 @@ class Family:
     gated: bool = True
     qk_norm: str = ""
     bias: str = "config"
+    windowed: bool = False
     sinks: bool = False
     head_gate: bool = False
     norms: int = 2

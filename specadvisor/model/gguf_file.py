@@ -138,6 +138,8 @@ def latent(get: Any) -> dict[str, Any]:
     rope = get("rope.dimension_count") or 64
     key, value = get("attention.key_length_mla"), get("attention.value_length_mla")
     key, value = key or get("attention.key_length"), value or get("attention.value_length")
+    if not isinstance(key, int) or key <= rope:
+        raise InputError("attention.key_length_mla", key, f"a width above the {rope} of rope.dimension_count")
     return {"qk_rope_head_dim": rope, "qk_nope_head_dim": key - rope, "v_head_dim": value}
 
 

@@ -28,10 +28,15 @@ def nas_layers(config: Config, family: Family, quantization: Quantization) -> li
 def one(config: Config, family: Family, quantization: Quantization, index: int, block: Mapping[str, Any]) -> Layer:
     """``n_heads_in_group`` query heads share a KV head; ``ffn_mult`` gives the width, rounded up to 256."""
     hidden, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
-    mix, forward = block.get("attention") or {}, block.get("ffn") or {}
-    own: dict[str, Any] = {**config.text, "num_key_value_heads": heads // int(mix.get("n_heads_in_group") or 1)}
-    width = int(2 * float(forward.get("ffn_mult") or 0) * hidden / 3)
-    own["intermediate_size"] = -(-width // WIDTH_STEP) * WIDTH_STEP
+    described = Config(block, config.top, f"{config.source}: block_configs[{index}]")
+    mix, forward = described.table("attention"), described.table("ffn")
+    group = described.checked("n_heads_in_group", mix.get("n_heads_in_group") or 1, 1, heads)
+    multiple = forward.get("ffn_mult") or 0
+    if isinstance(multiple, bool) or not isinstance(multiple, (int, float)) or not 0 <= multiple <= 1000:
+        raise InputError(f"{described.source}: ffn_mult", multiple, "a number from 0 to 1000")
+    width = int(2 * multiple * hidden / 3)
+    sizes = {"num_key_value_heads": heads // group, "intermediate_size": -(-width // WIDTH_STEP) * WIDTH_STEP}
+    own: dict[str, Any] = {**config.text, **sizes}
     own_config = Config(own, config.top, config.source, config.defaults)
     scope = Scope(own_config, family, quantization, (f"layers.{index}",), index, "full")
     replaced: list[Linear] = []

@@ -29,42 +29,41 @@ def layer_kinds(config: Config, family: Family) -> list[tuple[str, str]]:
     if family.blocks == "single":
         return single_blocks(config, "layers_block_type")
     layers = config.integer("num_hidden_layers")
-    return list(zip(mixer_kinds(config, layers), feed_forward_kinds(config, layers), strict=True))
+    return list(zip(mixer_kinds(config, family, layers), feed_forward_kinds(config, layers), strict=True))
 
 
 def single_blocks(config: Config, key: str) -> list[tuple[str, str]]:
     """One block a layer, from a string (``M*E-``) or a list of names."""
     spelling, value = config.found(key)
-    if not value or not all(isinstance(block, str) for block in value):
+    if not value or not isinstance(value, (str, list)) or not all(isinstance(block, str) for block in value):
         raise InputError(f"{config.source}: {spelling}", value, f"a string or list of {', '.join(SINGLE)}")
     return [known(config, spelling, block, SINGLE) for block in value]
 
 
 def known(config: Config, spelling: str, value: Any, accepted: dict[str, Any]) -> Any:
     """What ``value`` stands for; raises ``InputError`` with the accepted names."""
-    if value not in accepted:
+    if not isinstance(value, str) or value not in accepted:
         raise InputError(f"{config.source}: {spelling}", value, ", ".join(accepted))
     return accepted[value]
 
 
-def mixer_kinds(config: Config, layers: int) -> list[str]:
+def mixer_kinds(config: Config, family: Family, layers: int) -> list[str]:
     """The mixer of every layer, from whichever key states the pattern."""
     if types := config.per_layer("layer_types", layers):
         return [known(config, "layer_types", str(kind), MIXERS) for kind in types]
     if pattern := config.per_layer("hybrid_layer_pattern", layers):
         return ["sliding" if windowed else "full" for windowed in pattern]
     if isinstance(linear := config.get("linear_attn_config"), dict):
-        full = set(linear.get("full_attn_layers") or ())
+        full = config.numbers("linear_attn_config.full_attn_layers", linear.get("full_attn_layers"))
         return ["full" if i + 1 in full else "linear" for i in range(layers)]
     if every := config.count("full_attention_interval"):
         return ["full" if (i + 1) % every == 0 else "linear" for i in range(layers)]
-    if config.count("attention_chunk_size") and config.model_type.startswith("llama4"):
+    if config.count("attention_chunk_size"):
         ropeless = config.per_layer("no_rope_layers", layers) or [int((i + 1) % 4 != 0) for i in range(layers)]
         return ["chunked" if rope else "full" for rope in ropeless]
     if every := config.count("sliding_window_pattern"):
         return ["full" if (i + 1) % every == 0 else "sliding" for i in range(layers)]
-    everywhere = config.count("sliding_window") and config.model_type in ("mistral", "mixtral")
-    return ["sliding" if everywhere else "full"] * layers
+    return ["sliding" if family.windowed and config.count("sliding_window") else "full"] * layers
 
 
 def feed_forward_kinds(config: Config, layers: int) -> list[str]:
@@ -80,6 +79,6 @@ def feed_forward_kinds(config: Config, layers: int) -> list[str]:
         return ["moe" if i in on else "mlp" for i in range(layers)]
     step = config.integer("interleave_moe_layer_step", config.integer("decoder_sparse_step", 1))
     every, first = config.integer("moe_layer_freq", 1), config.count("first_k_dense_replace")
-    dense = set(config.get("mlp_only_layers", ()))
+    dense = config.numbers("mlp_only_layers", config.get("mlp_only_layers"))
     sparse = (i >= first and i % every == 0 and i not in dense and (i + 1) % step == 0 for i in range(layers))
     return ["moe" if on else "mlp" for on in sparse]

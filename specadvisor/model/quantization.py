@@ -113,8 +113,8 @@ def quantization(config: Config, hf_quant: Mapping[str, Any] | None = None) -> Q
     base = DTYPES.get(dtype.removeprefix("torch."), "bf16")
     cache = "fp16" if base == "fp16" else "bf16"
     plain = Quantization(base, base, "", base, cache, base)
-    stated = config.top.get("quantization_config") or config.text.get("quantization_config") or {}
-    beside = (hf_quant or {}).get("quantization") or {}
+    stated = Config(config.top, {}, config.source).table("quantization_config") or config.table("quantization_config")
+    beside = Config(hf_quant or {}, {}, f"{config.source} (hf_quant_config)").table("quantization")
     entry = {**beside, **{key: value for key, value in stated.items() if value is not None}}
     if not entry:
         return plain
@@ -135,8 +135,9 @@ def modelopt(config: Config, plain: Quantization, entry: Mapping[str, Any], meth
     algorithm = str(entry.get("quant_algo") or "")
     mixed = algorithm == "MIXED_PRECISION"
     read = replace(plain, default="fp8_block", mtp="fp8_block") if mixed and method == "fp8" else plain
-    for module, spec in (entry.get("quantized_layers") or {}).items():
-        read.patterns.add(module, known_algorithm(config, spec.get("quant_algo")))
+    for module, spec in Config(entry, {}, config.source).table("quantized_layers").items():
+        algorithm_ = spec.get("quant_algo") if isinstance(spec, Mapping) else spec
+        read.patterns.add(module, known_algorithm(config, algorithm_))
     if mixed:
         return native_fp4_experts(config, read)
     exclude(read, excluded(entry))
@@ -148,8 +149,9 @@ def compressed_tensors(config: Config, plain: Quantization, entry: Mapping[str, 
     """Groups of targets (``Linear`` for all, else module patterns), with an ignore list."""
     exclude(plain, excluded(entry))
     read = plain
-    for group in (entry.get("config_groups") or {}).values():
-        format_ = tensor_format(group.get("weights") or {}, group.get("input_activations"))
+    for group in Config(entry, {}, config.source).table("config_groups").values():
+        described = Config(group if isinstance(group, Mapping) else {}, {}, f"{config.source}: config_groups")
+        format_ = tensor_format(Config(described.table("weights"), {}, described.source), group.get("input_activations"))
         for target in group.get("targets") or ["Linear"]:
             if target == "Linear":
                 read = replace(read, default=format_, mtp=format_)
@@ -158,16 +160,16 @@ def compressed_tensors(config: Config, plain: Quantization, entry: Mapping[str, 
     return read
 
 
-def tensor_format(weights: Mapping[str, Any], activations: Mapping[str, Any] | None) -> str:
+def tensor_format(weights: Config, activations: Any) -> str:
     """Format of a compressed-tensors weight description."""
-    bits, group = int(weights.get("num_bits") or 16), int(weights.get("group_size") or 0)
+    bits, group = weights.integer("num_bits", 16), weights.integer("group_size", -1, low=-1)
     if weights.get("type") == "float":
         if bits == 4:
             return "mxfp4" if group == 32 else "nvfp4" if activations else "w4a16_nvfp4"
         return "fp8_block" if weights.get("strategy") == "block" else "fp8"
     if bits == 8:
         return "int8" if activations else "w8a16"
-    return "w4a16_g32" if group and group <= 32 else "w4a16"
+    return "w4a16_g32" if 0 < group <= 32 else "w4a16"
 
 
 def default_format(config: Config, method: str, entry: Mapping[str, Any]) -> str:
@@ -175,9 +177,10 @@ def default_format(config: Config, method: str, entry: Mapping[str, Any]) -> str
     if method in ("fp8", "fbgemm_fp8"):
         return "fp8_block" if entry.get("weight_block_size") else "fp8"
     if method in ("gptq", "awq", "auto-round", "autoround", "gptq_marlin", "awq_marlin"):
-        if int(entry.get("bits") or entry.get("w_bit") or 4) == 8:
+        stated = Config(entry, {}, config.source)
+        if stated.integer("bits", stated.integer("w_bit", 4)) == 8:
             return "w8a16"
-        return "w4a16_g32" if 0 < int(entry.get("group_size") or 128) <= 32 else "w4a16"
+        return "w4a16_g32" if 0 < stated.integer("group_size", 128, low=-1) <= 32 else "w4a16"
     if method == "bitsandbytes":
         return "bnb_int8" if entry.get("load_in_8bit") else "bnb_nf4"
     if method in ("mxfp4", "mxfp8"):
@@ -188,7 +191,7 @@ def default_format(config: Config, method: str, entry: Mapping[str, Any]) -> str
 
 def known_algorithm(config: Config, algorithm: Any) -> str:
     """The format of a Model Optimizer algorithm."""
-    if algorithm not in ALGORITHMS:
+    if not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
         hint = "State the weight format yourself (weights=...)."
         raise InputError(f"{config.source}: quant_algo", algorithm, ", ".join(ALGORITHMS), hint)
     return ALGORITHMS[algorithm]
@@ -201,7 +204,8 @@ def native_fp4_experts(config: Config, read: Quantization) -> Quantization:
 
 def excluded(entry: Mapping[str, Any]) -> list[str]:
     """Modules left alone, under any of the three keys."""
-    return [*(entry.get("ignore") or ()), *(entry.get("exclude_modules") or ()), *(entry.get("modules_to_not_convert") or ())]
+    keys = ("ignore", "exclude_modules", "modules_to_not_convert")
+    return [str(module) for key in keys if isinstance(entry.get(key), list) for module in entry[key]]
 
 
 def exclude(read: Quantization, modules: Iterable[str]) -> None:

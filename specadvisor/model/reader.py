@@ -21,7 +21,8 @@ def read(config: Config, quantization: Quantization, name: str) -> Architecture:
     row = family(config)
     config = Config(config.text, config.top, config.source, row.defaults)
     hidden, vocab = config.integer("hidden_size"), config.integer("vocab_size")
-    tied = bool(config.top.get("tie_word_embeddings", config.get("tie_word_embeddings", row.tied)))
+    stated = config.top.get("tie_word_embeddings")
+    tied = bool(config.get("tie_word_embeddings", row.tied) if stated is None else stated)
     kinds = [] if row.blocks == "nas" else layer_kinds(config, row)
     depth = len(kinds) or config.integer("num_hidden_layers")
 

@@ -6,7 +6,6 @@ where the config says so, else in the model's 16 bit; convolutions keep their la
 
 from __future__ import annotations
 
-from specadvisor.errors import InputError
 from specadvisor.model.architecture import Recurrent
 from specadvisor.model.scope import Scope
 
@@ -42,10 +41,8 @@ def gdn(scope: Scope) -> Recurrent:
 
 def kda(scope: Scope) -> Recurrent:
     """Kimi delta attention: per-channel decay, low-rank or full-rank output gate."""
-    linear = scope.config.get("linear_attn_config")
-    part, hidden, source = scope.family.name("attention"), scope.hidden, f"{scope.config.source}: linear_attn_config"
-    if not isinstance(linear, dict):
-        raise InputError(source, linear, "a table with num_heads, head_dim and short_conv_kernel_size")
+    linear = scope.config.table("linear_attn_config")
+    part, hidden = scope.family.name("attention"), scope.hidden
     heads, dim, kernel = (
         scope.config.checked(f"linear_attn_config.{key}", linear.get(key), 1, 10**6)
         for key in ("num_heads", "head_dim", "short_conv_kernel_size")
