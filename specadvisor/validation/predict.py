@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -30,12 +30,16 @@ _STATES = ("measured", "sibling", "extrapolated")
 
 @dataclass(frozen=True)
 class _RowLengths:
-    """Acceptance lengths of rows that each have a curve of their own; quacks like one ``Survival`` over those rows."""
+    """Acceptance lengths of rows that each have a curve of their own, in the place of one ``Survival`` over those rows."""
 
     lengths: Range
 
     def range(self, k: Any) -> Range:
         return self.lengths
+
+    def extended(self, k_max: int) -> FloatArray:
+        """No curve: a drafter of a sweep carries no modifier that would ask for one."""
+        return np.full(k_max, np.nan)
 
 
 def predict(table: pd.DataFrame, configs: Sequence[str], acceptance: Acceptance = "row") -> pd.DataFrame:
@@ -101,10 +105,11 @@ def _predict_setup(setup: Setup, rows: list[Any], curves: Mapping[int, Survival 
     ranges = [curve.range(int(row.k)) for curve, row in zip(used, rows, strict=True)]
     lengths = Range(*(np.array([float(getattr(r, part)) for r in ranges]) for part in ("low", "mid", "high")))
     loads = [load_of(row) for row in rows]
+    drafter = replace(setup.drafter, k_max=max(setup.drafter.k_max, *(int(row.k) for row in rows)))
     k, concurrency = (np.array([getattr(row, n) for row in rows], dtype=float) for n in ("k", "concurrency"))
     context, isl, osl = (np.array([getattr(load, n) for load in loads]) for n in ("context", "input_tokens", "output_tokens"))
     plain = baseline(setup.plain, concurrency, context, isl, osl)
-    result = evaluate(setup.speculating, setup.drafter, _RowLengths(lengths), k, concurrency, context, isl, osl, plain=plain)
+    result = evaluate(setup.speculating, drafter, _RowLengths(lengths), k, concurrency, context, isl, osl, plain=plain)
     figures = _figures(result, len(rows))
     state = profile_state(setup.plain)
     answers = {}
