@@ -30,13 +30,13 @@ def from_cumulative(values: Sequence[float], *, source: str = "cumulative list",
 def from_conditional(values: Sequence[float], *, source: str = "conditional list", sigma: float = SIGMA_STATED) -> Survival:
     """From a_1, a_2, ...: acceptance of position j given that positions before it were accepted."""
     a = _probabilities("conditional acceptance", values)
-    return Survival(np.cumprod(a), sigma, source, known=True, measured=(1, a.size))
+    return Survival(np.asarray(np.cumprod(a)), sigma, source, known=True, measured=(1, a.size))
 
 
 def from_alpha(alpha: float, k_max: int = 16, *, source: str = "one alpha", sigma: float = 0.10) -> Survival:
     """One acceptance probability for every position (Leviathan et al. 2023): s_j = alpha^j."""
     value = float(_probabilities("alpha", [alpha])[0])
-    return Survival(value ** np.arange(1, k_max + 1), sigma, source, known=True, measured=(1, 1))
+    return Survival(np.asarray(value ** np.arange(1, k_max + 1)), sigma, source, known=True, measured=(1, 1))
 
 
 def from_length(
@@ -187,7 +187,7 @@ def _segment(before: float, mean: float, after: float, n: int) -> FloatArray:
     powers = np.arange(1, n + 1)
     if before > 0:
         ratio = sigmoid(bisect(lambda x: before * float(np.mean(sigmoid(x) ** powers)), mean))
-        s = _exact_length(before * ratio**powers, 1.0 + n * mean, n)
+        s = _exact_length(np.asarray(before * ratio**powers), 1.0 + n * mean, n)
         if s[0] <= before and s[-1] >= after:
             return s
     return _ramp(before, mean, after, n)

@@ -1,6 +1,6 @@
-"""What moves acceptance away from the catalogue's condition: temperature, context length, language.
+"""What moves acceptance away from the catalogue's condition: a factor on AL - 1, context length, language, another k.
 
-All factors act on AL - 1 and come from knowledge of paired published rows; each has its source beside it.
+The temperature factors are data (``profiles/acceptance/temperature.csv``), computed from paired rows of the catalogue.
 """
 
 from __future__ import annotations
@@ -12,38 +12,62 @@ import numpy as np
 from specadvisor.acceptance.shape import bisect, logit
 from specadvisor.acceptance.survival import Survival
 from specadvisor.errors import InputError
+from specadvisor.ranges import FloatArray
 
-# Median of (AL - 1 at T = 1) / (AL - 1 at T = 0) over paired rows of the catalogue.
-TEMPERATURE = {
-    "mtp": 0.93, "eagle3": 0.93, "eagle3_1": 0.93, "eagle2": 0.90, "dspark": 0.89, "dflash2": 0.89,
-    "ngram": 0.89, "suffix": 0.89, "eagle": 0.87, "dflash": 0.85, "domino": 0.85, "draft_model": 0.67, "pard": 0.67,
-}  # fmt: skip
-TEMPERATURE_OTHER = 0.88
-
-
-def temperature_factor(kind: str, temperature: float) -> float:
-    """Factor on AL - 1 at ``temperature`` against greedy: linear in T up to 1, held above 1."""
-    if not np.isfinite(temperature) or temperature < 0:
-        raise InputError("temperature", temperature, "a number of at least 0")
-    return 1.0 - (1.0 - TEMPERATURE.get(kind, TEMPERATURE_OTHER)) * min(float(temperature), 1.0)
+# Drafters with positions of their own lose AL - 1 beyond the context they were trained on as exp(-(S - S_t) / (1.4 S_t)).
+# EAGLE-3 on Qwen3-8B, LongBench-v2 (speculators pull request 684): AL 2.30, 1.69, 1.29, 1.08 at 2k, 8k, 12k, 20k are met
+# within 0.06 with S_t = 4096; SPEED-Bench Table 10, AL 2.59 at 2k and 1.19 at 8k, with S_t = 2048.
+CONTEXT_SCALE = 1.4
+# Stable to 32k in SPEED-Bench figure 13 (MTP, draft models) and on MiniMax-M3 (EAGLE 3.1: 2.69 at 1k, 2.65 at 32k);
+# lookup drafters gain from context, by how much is not published.
+CONTEXT_STABLE = ("mtp", "draft_model", "eagle3_1", "pard", "mlp_speculator", "medusa", "ngram", "suffix", "rest",
+                  "lookahead", "token_recycling")  # fmt: skip
+# A round at a larger k starts after a rejection, so at harder text, more often: s_1 is .834 with one MTP step and .762
+# with eight (vLLM pull request 48892). Log of AL - 1 per unit of log((k_measured + 1) / (k + 1)).
+BIAS_PER_LOG_K = 0.06
 
 
 def with_gain(curve: Survival, factor: float, k: int = 3) -> Survival:
     """The curve whose AL(k) - 1 is ``factor`` times as large: all conditionals move by one amount in the logit."""
-    if factor <= 0 or not np.isfinite(factor):
-        raise InputError("acceptance factor", factor, "a number above 0")
+    if not np.isfinite(factor) or factor < 0:
+        raise InputError("acceptance factor", factor, "a number of at least 0")
     if factor == 1.0:
         return curve
+    if factor == 0.0:
+        return replace(curve, s=np.zeros_like(curve.s), tail=0.0)
     a = np.clip(curve.conditional, 1e-9, 1 - 1e-9)
     odds = np.log(a / (1 - a))
+    k = min(k, curve.k_max)
     want = min(factor * (float(curve.acceptance_length(k)) - 1.0), 0.999 * k)
 
-    def survival(shift: float) -> np.ndarray:
+    def survival(shift: float) -> FloatArray:
         return np.asarray(np.cumprod(1.0 / (1.0 + np.exp(-(odds + shift)))))
 
-    def gain(shift: float) -> float:
-        return float(survival(shift)[:k].sum())
-
-    shift = bisect(gain, want)
+    shift = bisect(lambda shift: float(survival(shift)[:k].sum()), want)
     tail = curve.tail if curve.tail is None else float(1.0 / (1.0 + np.exp(-(logit(curve.tail) + shift))))
     return replace(curve, s=survival(shift), tail=tail)
+
+
+def context_factor(kind: str, context: float, trained_context: float | None) -> tuple[float, str]:
+    """Factor on AL - 1 for ``context`` tokens, and a note; 1 for kinds that do not depend on it or if nothing is known."""
+    if not np.isfinite(context) or context < 0:
+        raise InputError("context", context, "a number of tokens of at least 0")
+    if kind in CONTEXT_STABLE:
+        return 1.0, ""
+    if trained_context is None:
+        return 1.0, "the context this drafter was trained on is not known: acceptance may fall steeply beyond it"
+    if context <= trained_context:
+        return 1.0, ""
+    factor = float(np.exp(-(context - trained_context) / (CONTEXT_SCALE * trained_context)))
+    return factor, f"context {context:g} is beyond the trained {trained_context:g}: AL - 1 times {factor:.2f}"
+
+
+def language_note(kind: str, language: str) -> str:
+    """Why a prior in another language uses the multilingual level."""
+    pruned = " (a pruned draft vocabulary makes it worse)" if kind.startswith("eagle") else ""
+    return f"language {language}: the multilingual level of the catalogue is used{pruned}"
+
+
+def bias_at(measured_k: int, k: int) -> float:
+    """Factor by which AL(k) - 1 is likely to differ from what a list measured at ``measured_k`` says."""
+    return float(np.exp(BIAS_PER_LOG_K * np.log((measured_k + 1) / (k + 1))))

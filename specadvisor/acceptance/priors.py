@@ -2,84 +2,118 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 
-from specadvisor.acceptance.effects import temperature_factor, with_gain
-from specadvisor.acceptance.shape import kind_shape
+from specadvisor.acceptance.catalogue import read_table
+from specadvisor.acceptance.effects import context_factor, language_note, with_gain
+from specadvisor.acceptance.shape import KindShape, kind_shapes
 from specadvisor.acceptance.survival import Survival
 from specadvisor.acceptance.workloads import parse_mix
 from specadvisor.data_files import profiles_dir
 from specadvisor.errors import InputError
 from specadvisor.ids import resolve
+from specadvisor.ranges import FloatArray
 
+# Factors on AL - 1 hold at this many draft tokens; the tables' lengths are printed at it.
 REFERENCE_K = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Prior:
-    """One line of the table: the level (logit of a_1 at temperature 0) and where it comes from."""
+    """One line of the table: the level (logit of a_1 at temperature 0), its spread and how many rows are behind it.
+
+    ``sigma`` is the log standard deviation of AL - 1 at ``REFERENCE_K`` for a new source and target.
+    """
 
     kind: str
     workload: str
     level: float
+    level_sd: float
     sigma: float
     rows: int
     sources: int
-    basis: str
+
+
+@dataclass(frozen=True, slots=True)
+class PriorTable:
+    """Everything a prior is made of: shapes and temperature factors by kind, levels by (kind, workload)."""
+
+    shapes: Mapping[str, KindShape]
+    temperature: Mapping[str, float]
+    cells: Mapping[tuple[str, str], Prior]
 
 
 @cache
-def shipped_priors() -> dict[tuple[str, str], Prior]:
-    """The table ``profiles/acceptance/priors.csv`` by (kind, workload)."""
-    with (profiles_dir() / "acceptance" / "priors.csv").open(encoding="utf-8", newline="") as file:
-        rows = csv.DictReader(line for line in file if not line.startswith("#"))
-        return {
-            (row["kind"], row["workload"]): Prior(
-                row["kind"], row["workload"], float(row["level"]), float(row["sigma"]),
-                int(row["rows"]), int(row["sources"]), row["basis"],
-            )
-            for row in rows
-        }  # fmt: skip
+def shipped_table() -> PriorTable:
+    """The table of ``profiles/acceptance``, as ``python -m specadvisor.acceptance.build_priors`` wrote it."""
+    folder = profiles_dir() / "acceptance"
+    cells = {
+        (row["kind"], row["workload"]): Prior(
+            row["kind"], row["workload"], float(row["level"]), float(row["level_sd"]), float(row["sigma"]),
+            int(row["rows"]), int(row["sources"]),
+        )
+        for row in read_table(folder / "priors.csv")
+    }  # fmt: skip
+    temperature = {row["kind"]: float(row["factor"]) for row in read_table(folder / "temperature.csv")}
+    return PriorTable(kind_shapes(), temperature, cells)
+
+
+@cache
+def _table(exclude: tuple[str, ...]) -> PriorTable:
+    if not exclude:
+        return shipped_table()
+    from specadvisor.acceptance.estimate import estimate, without_sources
+
+    return estimate(without_sources(exclude)).table
 
 
 def prior(
     kind: str, workload: str | Mapping[str, float] = "mixed", temperature: float = 0.0, k_max: int = 16,
-    exclude_sources: Sequence[str] = (),
+    exclude_sources: Sequence[str] = (), *, context: float | None = None, trained_context: float | None = None,
+    language: str = "en",
 ) -> Survival:  # fmt: skip
     """The catalogue's survival curve of ``kind`` on ``workload`` (an id, ``"coding:0.7,chat:0.3"`` or a mapping).
 
-    Shares of a mix are shares of the output tokens. ``exclude_sources`` are substrings of source addresses whose rows
-    must not take part (a prediction of that source's own measurements).
+    Shares of a mix are shares of the output tokens. ``exclude_sources`` are substrings of source addresses (or source
+    ids) whose rows must not take part: a prediction of that source's own measurements. ``context`` in tokens matters
+    beyond the drafter's ``trained_context``; a ``language`` other than ``en`` uses the multilingual level.
     """
     kind = resolve("drafter", kind)
     mix = parse_mix(workload)
-    table = shipped_priors()
-    parts = []
-    for name in mix:
-        found = table.get((kind, name))
-        if found is None:
-            known = sorted({k for k, _ in table})
-            raise InputError("drafter", kind, ", ".join(known), "No published acceptance is known for it: give your own.")
-        parts.append(found)
-    shape = kind_shape(kind)
-    curves = [shape.at(part.level).survival(max(k_max, REFERENCE_K)) for part in parts]
+    table = _table(tuple(sorted(exclude_sources)))
+    if not np.isfinite(temperature) or temperature < 0:
+        raise InputError("temperature", temperature, "a number of at least 0")
+    if k_max < 1:
+        raise InputError("k_max", k_max, "at least 1")
+    notes: list[str] = []
+    if language.lower().split("-")[0] != "en" and "multilingual" not in mix:
+        notes.append(language_note(kind, language))
+        mix = {"multilingual": 1.0}
+    parts = [table.cells[kind, name] for name in mix]
+    shape, length = table.shapes[kind], max(k_max, REFERENCE_K)
+    curves = np.array([shape.at(part.level).survival(length) for part in parts])
     weights = np.array(list(mix.values()))
-    s = curves[0] if len(curves) == 1 else token_share_mix(np.array(curves), weights)
-    sigma = float(np.sqrt(np.sum(weights * np.array([part.sigma for part in parts]) ** 2)))
-    rows, sources = sum(part.rows for part in parts), max(part.sources for part in parts)
-    curve = Survival(s, sigma, f"catalogue prior: {kind}, {' + '.join(mix)} ({rows} rows, {sources} sources)")
-    factor = temperature_factor(kind, temperature)
+    rows = " + ".join(f"{part.workload} {part.rows} rows, {part.sources} sources" for part in parts)
+    curve = Survival(
+        curves[0] if len(parts) == 1 else token_share_mix(curves, weights),
+        float(np.sqrt(weights @ np.array([part.sigma for part in parts]) ** 2)),
+        f"catalogue prior for {kind} ({rows})",
+    )
+    factor = 1.0 - (1.0 - table.temperature[kind]) * min(float(temperature), 1.0)
+    if context is not None:
+        effect, note = context_factor(kind, context, trained_context)
+        factor *= effect
+        notes += [note] if note else []
     if factor != 1.0:
         curve = with_gain(curve, factor, REFERENCE_K)
-    return Survival(curve.s[:k_max], sigma, curve.source, tail=curve.tail if k_max >= curve.k_max else None)
+    return Survival(curve.s[:k_max], curve.sigma, curve.source, tail=curve.tail, notes=tuple(notes))
 
 
-def token_share_mix(curves: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def token_share_mix(curves: FloatArray, weights: FloatArray) -> FloatArray:
     """Survival of a load whose output tokens come from several workloads, ``curves[i]`` with share ``weights[i]``.
 
     A workload that accepts more needs fewer rounds for its tokens: AL_mix(k) = 1 / sum_i (w_i / AL_i(k)).

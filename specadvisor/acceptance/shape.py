@@ -14,6 +14,11 @@ from specadvisor.errors import InputError
 from specadvisor.ids import resolve
 from specadvisor.ranges import FloatArray
 
+# Published lists do not tell slopes from 0.8 to 1.0 and rates from 0.3 to 0.5 apart (benchmarks/acceptance_model.py).
+SLOPE = 0.9
+RATE = 0.5
+# Text lookup: the first position carries the chance of a match at all, the rest run on a match that holds.
+RATE_LOOKUP = 0.05
 _LOGIT_LIMIT = 16.0
 
 
@@ -46,12 +51,12 @@ class Shape:
     def conditional(self, k_max: int) -> FloatArray:
         """a_1..a_k_max."""
         steps = np.arange(k_max)
-        a = self.limit + (self.first - self.limit) * self.rate**steps
-        return a if self.depth is None else np.where(steps >= self.depth, a * self.cliff, a)
+        a = self.limit + (self.first - self.limit) * np.power(self.rate, steps)
+        return np.asarray(a if self.depth is None else np.where(steps >= self.depth, a * self.cliff, a))
 
     def survival(self, k_max: int) -> FloatArray:
         """s_1..s_k_max."""
-        return np.cumprod(self.conditional(k_max))
+        return np.asarray(np.cumprod(self.conditional(k_max)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,29 +83,32 @@ class EasyHard:
 
 @dataclass(frozen=True, slots=True)
 class KindShape:
-    """A kind's usual shape as a function of its level: logit(limit) = intercept + slope * logit(first)."""
+    """A kind's usual shape as a function of its level: logit(limit) = intercept + SLOPE * logit(first).
+
+    ``spread`` is the standard deviation of the intercept between published lists of the kind.
+    """
 
     kind: str
     intercept: float
-    slope: float
+    spread: float
     rate: float
     depth: int | None
     cliff: float
     lists: int
     sources: int
-    note: str
+    basis: str
 
     def at(self, level: float) -> Shape:
         """The shape whose first position has the logit ``level``."""
-        return Shape(sigmoid(level), sigmoid(self.intercept + self.slope * level), self.rate, self.depth, self.cliff)
+        limit = level if self is FLAT else self.intercept + SLOPE * level
+        return Shape(sigmoid(level), sigmoid(limit), self.rate, self.depth, self.cliff)
 
     def solve(self, length: float, k: int) -> Shape:
         """The shape with AL(k) = ``length``."""
-        level = bisect(lambda x: 1.0 + float(self.at(x).survival(k).sum()), length)
-        return self.at(level)
+        return self.at(bisect(lambda level: 1.0 + float(self.at(level).survival(k).sum()), length))
 
 
-FLAT = KindShape("flat", 0.0, 1.0, 0.5, None, 1.0, 0, 0, "one conditional acceptance at every position")
+FLAT = KindShape("flat", 0.0, 0.4, RATE, None, 1.0, 0, 0, "one conditional acceptance at every position")
 
 
 def bisect(increasing: Callable[[float], float], target: float) -> float:
@@ -122,9 +130,9 @@ def kind_shapes() -> dict[str, KindShape]:
         rows = csv.DictReader(line for line in file if not line.startswith("#"))
         return {
             row["kind"]: KindShape(
-                row["kind"], float(row["intercept"]), float(row["slope"]), float(row["rate"]),
+                row["kind"], float(row["intercept"]), float(row["spread"]), float(row["rate"]),
                 int(row["depth"]) if row["depth"] else None, float(row["cliff"]),
-                int(row["lists"]), int(row["sources"]), row["note"],
+                int(row["lists"]), int(row["sources"]), row["basis"],
             )
             for row in rows
         }  # fmt: skip

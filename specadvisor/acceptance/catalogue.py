@@ -1,0 +1,137 @@
+"""The catalogue of published acceptance: one ``Row`` per printed cell, with its source."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from specadvisor.data_files import profiles_dir
+from specadvisor.errors import InputError
+from specadvisor.ids import ALIASES, DRAFTERS
+from specadvisor.ranges import FloatArray
+
+# Categories as printed, by the workload they stand for; what is missing here measures a condition, not a workload.
+CATEGORIES = {
+    "math": "math", "math_en": "math", "coding": "coding", "coding_edit": "coding", "coding_agentic": "coding",
+    "chat": "chat", "chat_multiturn": "chat", "mt_bench": "chat", "qa": "qa", "stem_qa": "qa", "stem": "qa", "humanities": "qa",
+    "overall": "mixed", "average": "mixed", "summarization": "summarization", "rag": "rag", "writing": "writing",
+    "prose": "writing", "creative_writing": "writing", "reasoning": "reasoning", "roleplay": "roleplay",
+    "multilingual": "multilingual", "multilingual_zh": "multilingual", "math_zh": "multilingual",
+    "translation": "multilingual", "random": "random",
+}  # fmt: skip
+_SERVED = ("sglang", "vllm", "tensorrt-llm", "vllm-ascend", "llama.cpp", "ninfer", "tilert", "exllamav3", "mlx")
+_SPEED_BENCH_SOURCES = ("arxiv-2604.09557", "nemotron-3-super", "nemotron-3-ultra")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where rows were transcribed from."""
+
+    id: str
+    address: str
+    date: str
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One printed cell. ``length`` counts the bonus token; ``positions`` has None where an element was not printed."""
+
+    id: str
+    source: str
+    target: str
+    kind: str
+    drafter: str
+    k: int | None
+    tree: str
+    dataset: str
+    category: str
+    temperature: float | None
+    engine: str
+    printed_length: float | None
+    rate: str
+    positions: tuple[float | None, ...]
+    positions_kind: str
+    hit_share: float | None
+    how: str
+    notes: str
+
+    @property
+    def workload(self) -> str | None:
+        """The workload id the category stands for, None if it stands for none."""
+        return CATEGORIES.get(self.category)
+
+    @property
+    def setting(self) -> str:
+        """``speed_bench``, ``served`` (other loads on a serving engine) or ``reference`` (papers' own harnesses)."""
+        if "speed-bench" in self.dataset.lower() or self.source in _SPEED_BENCH_SOURCES:
+            return "speed_bench"
+        return "served" if self.engine in _SERVED else "reference"
+
+    @property
+    def survival(self) -> FloatArray | None:
+        """s_1..s_n over all rounds, None without a complete list of known kind."""
+        if not self.positions or None in self.positions or self.positions_kind not in ("cumulative", "conditional"):
+            return None
+        values = np.array(self.positions, dtype=float)
+        s = values if self.positions_kind == "cumulative" else np.cumprod(values)
+        return np.asarray(s if self.hit_share is None else s * self.hit_share)
+
+    @property
+    def length(self) -> float | None:
+        """AL over all rounds: as printed, or 1 + the sum of a list that covers k."""
+        if self.printed_length is not None and self.hit_share is None:
+            return self.printed_length
+        s = self.survival
+        return None if s is None or (self.k is not None and s.size < self.k) else 1.0 + float(s.sum())
+
+
+def _lines(name: str) -> Iterator[dict[str, str]]:
+    return read_table(profiles_dir() / "acceptance" / name)
+
+
+def read_table(path: Path) -> Iterator[dict[str, str]]:
+    """The rows of a CSV file with ``#`` lines of explanation above its header."""
+    with path.open(encoding="utf-8", newline="") as file:
+        yield from csv.DictReader(line for line in file if not line.startswith("#"))
+
+
+def parse_row(cells: dict[str, str]) -> Row:
+    """A ``Row`` out of the catalogue's columns."""
+
+    def number(column: str) -> float | None:
+        text = cells.get(column, "")
+        try:
+            return float(text) if text else None
+        except ValueError:
+            raise InputError(column, text, "a number", f"Row {cells.get('id', '?')} of the catalogue.") from None
+
+    kind = ALIASES["drafter"].get(cells["kind"], cells["kind"])
+    k = number("k")
+    return Row(
+        cells["id"], cells["source"], cells["target"], kind, cells["drafter"], None if k is None else int(k), cells["tree"],
+        cells["dataset"], cells["category"], number("temperature"), cells["engine"], number("length"), cells["rate"],
+        tuple(float(part) if part else None for part in cells["positions"].split(";")) if cells["positions"] else (),
+        cells["positions_kind"], number("hit_share"), cells["how"], cells["notes"],
+    )  # fmt: skip
+
+
+@cache
+def load_rows() -> tuple[Row, ...]:
+    """Every transcribed row, those the rules leave out included."""
+    return tuple(parse_row(cells) for cells in _lines("rows.csv"))
+
+
+@cache
+def load_sources() -> dict[str, Source]:
+    """Sources by id."""
+    return {cells["source"]: Source(cells["source"], cells["address"], cells["date"]) for cells in _lines("sources.csv")}
+
+
+def known_kind(row: Row) -> bool:
+    """Whether the row's drafter is one of the product's kinds."""
+    return row.kind in DRAFTERS

@@ -1,0 +1,166 @@
+"""Levels of acceptance by kind and workload, out of published rows of many sources, targets, k and temperatures.
+
+Each row's AL becomes a level, the logit of a_1 at temperature 0 that gives the row's AL(k) through the kind's shape.
+Levels are modelled as a sum of effects drawn around zero (a linear mixed model, best linear unbiased prediction):
+
+    level = mean + class + base kind + kind + workload + kind x workload + setting + kind x setting
+            + source + source x target x drafter + rest
+
+A cell with few rows is thereby drawn to its kind and workload, rows of one source do not count as independent, and a
+kind seen only in papers takes the step that other kinds show between paper harnesses and SPEED-Bench. A prior is the
+prediction for setting ``speed_bench`` with a new source and a new target.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+
+from specadvisor.acceptance.catalogue import Row
+from specadvisor.acceptance.kinds import FAMILY_OF
+from specadvisor.acceptance.rules import METHOD_DEPTH, depth_of, row_length, tree_nodes
+from specadvisor.acceptance.shape import KindShape
+from specadvisor.acceptance.tree import best_tree_gain
+from specadvisor.ranges import FloatArray
+
+# Descendants with few rows of their own start from the kind they refine.
+BASE_KIND = {"eagle3_1": "eagle3", "dflash2": "dflash", "domino": "dflash", "pard": "p_eagle", "suffix": "ngram"}
+
+GROUPS: dict[str, Callable[[Row], str]] = {
+    "class": lambda row: class_of(row.kind),
+    "base": lambda row: BASE_KIND.get(row.kind, row.kind),
+    "kind": lambda row: row.kind,
+    "workload": lambda row: str(row.workload),
+    "kind x workload": lambda row: f"{row.kind} {row.workload}",
+    "setting": lambda row: row.setting,
+    "kind x setting": lambda row: f"{row.kind} {row.setting}",
+    "source": lambda row: row.source,
+    "source x target x drafter": lambda row: f"{row.source} {row.target} {row.drafter}",
+}
+_GRID = np.linspace(-5.0, 6.0, 111)
+_PAIRS_TO_TRUST = 5.0
+
+
+def class_of(kind: str) -> str:
+    """Drafters that look text up, extra heads, or trained drafters: sets that differ in level before any row is seen."""
+    return FAMILY_OF[kind] if FAMILY_OF[kind] in ("lookup", "heads") else "trained"
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """Predicted level and its standard deviation by (kind, workload), with the standard deviations of the effects."""
+
+    mean: dict[tuple[str, str], float]
+    sd: dict[tuple[str, str], float]
+    effect_sd: dict[str, float]
+
+
+def temperature_factors(rows: Sequence[Row]) -> dict[str, tuple[float, int]]:
+    """(AL - 1 at T = 1) / (AL - 1 at T = 0) by kind and the number of pairs; few pairs are drawn to all kinds' median."""
+    cells: dict[tuple[object, ...], dict[float, float]] = defaultdict(dict)
+    for row in rows:
+        if row.temperature in (0.0, 1.0) and row_length(row) > 1:
+            key: tuple[object, ...] = (
+                row.source,
+                row.target,
+                row.kind,
+                row.drafter,
+                row.k,
+                row.tree,
+                row.dataset,
+                row.category,
+            )
+            cells[key][float(row.temperature)] = row_length(row) - 1.0
+    ratios: dict[str, list[float]] = defaultdict(list)
+    for key, gains in cells.items():
+        if len(gains) == 2:
+            ratios[str(key[2])].append(gains[1.0] / gains[0.0])
+    everything = median([ratio for found in ratios.values() for ratio in found] or [1.0])
+    return {
+        kind: (
+            round((len(found) * median(found) + _PAIRS_TO_TRUST * everything) / (len(found) + _PAIRS_TO_TRUST), 3)
+            if (found := ratios.get(kind, []))
+            else round(everything, 3),
+            len(found),
+        )
+        for kind in FAMILY_OF
+    }
+
+
+def row_levels(rows: Sequence[Row], shapes: Mapping[str, KindShape], factors: Mapping[str, tuple[float, int]]) -> FloatArray:
+    """The level of every row: AL - 1 brought to temperature 0, then read off the kind's AL at that k (or tree)."""
+    curves: dict[tuple[object, ...], FloatArray] = {}
+    levels = np.empty(len(rows))
+    for i, row in enumerate(rows):
+        k = depth_of(row)
+        assert k is not None
+        nodes = 0 if row.kind in METHOD_DEPTH else tree_nodes(row) or 0
+        if (key := (row.kind, k, nodes)) not in curves:
+            curves[key] = _gains(shapes[row.kind], k, nodes)
+        heat = 1.0 - (1.0 - factors[row.kind][0]) * min(row.temperature or 0.0, 1.0)
+        levels[i] = np.interp(min((row_length(row) - 1.0) / heat, 0.98 * k), curves[key], _GRID)
+    return levels
+
+
+def predict_levels(
+    rows: Sequence[Row], levels: FloatArray, cells: Sequence[tuple[str, str]], effect_sd: Mapping[str, float] | None = None
+) -> Levels:
+    """Best linear unbiased prediction for ``cells``; without ``effect_sd`` the effects' sizes are estimated (EM)."""
+    names = {group: sorted({name(row) for row in rows}) for group, name in GROUPS.items()}
+    starts, width = {}, 0
+    for group, found in names.items():
+        starts[group] = {name: width + i for i, name in enumerate(found)}
+        width += len(found)
+    columns = np.array([[starts[group][name(row)] for group, name in GROUPS.items()] for row in rows])
+    design = np.zeros((len(rows), width))
+    np.put_along_axis(design, columns, 1.0, axis=1)
+    center = float(np.mean(levels))
+    gram, target = design.T @ design, design.T @ (levels - center)
+    spans = {group: np.array(list(starts[group].values())) for group in GROUPS}
+
+    sd = dict(effect_sd) if effect_sd else dict.fromkeys((*GROUPS, "rest"), 0.3)
+    for _ in range(1 if effect_sd else 60):
+        precision = np.concatenate([np.full(len(spans[group]), max(sd[group], 1e-3) ** -2) for group in GROUPS])
+        covariance = np.linalg.inv(gram / sd["rest"] ** 2 + np.diag(precision))
+        effects = covariance @ target / sd["rest"] ** 2
+        if effect_sd:
+            break
+        residual = levels - center - design @ effects
+        noise = float(residual @ residual + np.sum(gram * covariance))
+        sd["rest"] = float(np.sqrt(noise / len(rows)))
+        for group, span in spans.items():
+            sd[group] = float(np.sqrt(np.mean(effects[span] ** 2 + np.diag(covariance)[span])))
+
+    mean, spread = {}, {}
+    new = sd["source"] ** 2 + sd["source x target x drafter"] ** 2
+    for kind, workload in cells:
+        wanted = {
+            "class": class_of(kind), "base": BASE_KIND.get(kind, kind), "kind": kind, "workload": workload,
+            "kind x workload": f"{kind} {workload}",
+            "setting": "speed_bench", "kind x setting": f"{kind} speed_bench",
+        }  # fmt: skip
+        present = [starts[group][name] for group, name in wanted.items() if name in starts[group]]
+        unseen = sum(sd[group] ** 2 for group, name in wanted.items() if name not in starts[group])
+        mean[kind, workload] = center + float(effects[present].sum())
+        spread[kind, workload] = float(np.sqrt(covariance[np.ix_(present, present)].sum() + unseen + new))
+    return Levels(mean, spread, {group: round(value, 3) for group, value in sd.items()})
+
+
+def rows_behind(rows: Sequence[Row]) -> dict[tuple[str, str], tuple[int, int]]:
+    """Number of rows and of sources by (kind, workload)."""
+    count = Counter((row.kind, str(row.workload)) for row in rows)
+    sources = defaultdict(set)
+    for row in rows:
+        sources[row.kind, str(row.workload)].add(row.source)
+    return {cell: (n, len(sources[cell])) for cell, n in count.items()}
+
+
+def _gains(shape: KindShape, k: int, nodes: int) -> FloatArray:
+    conditionals = np.array([shape.at(level).conditional(k) for level in _GRID])
+    if nodes:
+        return best_tree_gain(conditionals, nodes - 1)[:, -1]
+    return np.asarray(np.cumprod(conditionals, axis=1).sum(axis=1))
