@@ -1,0 +1,4 @@
+"""placeholder"""
+from typing import Any
+def measure_engine_section(section: Any, step: Any, engine: str) -> Any:
+    return [], []
