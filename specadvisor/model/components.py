@@ -11,7 +11,10 @@ from specadvisor.model.architecture import Architecture, Attention, Layer, Linea
 COMPONENTS = (
     "embedding", "attention", "recurrent", "mlp", "routed experts", "shared experts", "router", "head", "mtp", "other",
 )  # fmt: skip
-BESIDE_EXPERTS = {"shared_expert": "shared experts", "share_expert": "shared experts", "gate": "router", "router": "router"}
+BESIDE_EXPERTS = {
+    "shared_expert": "shared experts", "shared_experts": "shared experts", "share_expert": "shared experts",
+    "gate": "router", "router": "router", "shared_expert_gate": "router",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +64,7 @@ def layer_entries(layers: Iterable[Layer]) -> Iterator[tuple[str, str, int]]:
 
 def beside_experts(matrix: Linear) -> str:
     """Component of a matrix that every token runs in an expert layer."""
-    pieces = matrix.name.split(".")
-    return next((BESIDE_EXPERTS[p.removesuffix("s")] for p in pieces if p.removesuffix("s") in BESIDE_EXPERTS), "mlp")
+    return next((BESIDE_EXPERTS[piece] for piece in matrix.name.split(".") if piece in BESIDE_EXPERTS), "mlp")
 
 
 def mtp_entries(block: MtpBlock) -> list[tuple[str, str, int]]:
