@@ -21,8 +21,19 @@ from specadvisor.step.time import StepTime
 
 if TYPE_CHECKING:
     from specadvisor.drafters.modifiers.base import Modifier
+
     from specadvisor.serving import ServingEngine
     from specadvisor.step.deployment import Deployment
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What one round is asked for; the arrays broadcast. ``accepted``: tokens the last round emitted, bonus included."""
+
+    batch: FloatArray
+    k: FloatArray
+    context: FloatArray
+    accepted: FloatArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +105,18 @@ class Drafter:
         ``accepted``: mean tokens emitted by the last round (its AL): rows of the catch-up pass. ``survival``: s_1..s_kmax,
         needed only by modifiers that choose what to verify. All arguments broadcast.
         """
-        batch, k, context, accepted = (np.asarray(v, dtype=float) for v in (batch, k, context, accepted))
-        result = self.draft(self.placed(deployment), batch, k, context, accepted)
+        load = Load(*(np.asarray(value, dtype=float) for value in (batch, k, context, accepted)))
+        result = self.draft(self.placed(deployment), load)
         serving = deployment.serving
         result = replace(result, round_overhead_s=np.asarray(serving.round_overhead_s, dtype=float))
         if self.rolls_back_states(serving):
-            result = replace(result, draft=result.draft + target_step(deployment, batch, accepted, context, host=False))
+            again = target_step(deployment, load.batch, load.accepted, load.context, host=False)
+            result = replace(result, draft=result.draft + again)
         for modifier in self.modifiers:
-            result = modifier.round(result, self, deployment, batch, k, context, accepted, survival)
+            result = modifier.round(result, self, deployment, load, survival)
         return result
 
-    def draft(self, deployment: Deployment, batch: FloatArray, k: FloatArray, context: FloatArray, accepted: FloatArray) -> Round:
+    def draft(self, deployment: Deployment, load: Load) -> Round:
         """The family's own part of ``round``; ``deployment`` has the drafter's tensor parallelism."""
         raise NotImplementedError
 
@@ -112,10 +124,11 @@ class Drafter:
         """The deployment as the drafter's passes see it: its own tensor parallelism where that differs."""
         if not self.draft_tp or self.draft_tp == deployment.tp:
             return deployment
-        return replace(deployment, tp=self.draft_tp, ep=1, model=self._stub_model())
+        return replace(deployment, tp=self.draft_tp, ep=1, model=replace(self.model, layers=()))
 
-    def _stub_model(self) -> Architecture:
-        return replace(self.model, layers=())
+    def allowed_k(self) -> tuple[int, ...]:
+        """Numbers of draft tokens the drafter takes: beyond the modules of a checkpoint only multiples of them (vLLM)."""
+        return tuple(k for k in range(1, self.k_max + 1) if k <= self.k_multiple or k % self.k_multiple == 0)
 
     def rolls_back_states(self, serving: ServingEngine) -> bool:
         """True where the engine restores a snapshot and runs the accepted tokens again through a target with states.

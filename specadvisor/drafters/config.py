@@ -16,7 +16,8 @@ _KINDS = {
     "Eagle3Speculator": "eagle3", "EagleLlamaForCausalLM": "eagle", "PEagleDraftModel": "p_eagle", "DFlashDraftModel": "dflash",
     "QwenDFlashDraftModel": "dflash", "QwenDFlareDraftModel": "dflash", "MuseGlimmerAssistant": "dflash",
     "DFlash2DraftModel": "dflash2", "DSparkDraftModel": "dspark", "DominoDraftModel": "domino",
-    "Gemma4AssistantForCausalLM": "mtp", "MedusaModel": "medusa", "HydraModel": "hydra", "MLPSpeculatorPreTrainedModel": "mlp_speculator",
+    "Gemma4AssistantForCausalLM": "mtp", "MedusaModel": "medusa", "HydraModel": "hydra",
+    "MLPSpeculatorPreTrainedModel": "mlp_speculator",
     "ArcticMLPSpeculatorPreTrainedModel": "mlp_speculator", "ArcticLSTMSpeculatorPreTrainedModel": "mlp_speculator",
 }  # fmt: skip
 _SPECULATORS = {"eagle3": "eagle3", "peagle": "p_eagle", "dflash": "dflash", "dflash2": "dflash2", "dspark": "dspark"}
@@ -61,7 +62,9 @@ def stated_sizes(config: Mapping[str, Any], source: str = "drafter config") -> d
     """Fields of ``Shape`` that the config states; the rest stays as usual for the family."""
     text = config.get("text_config") or config
     nested = config.get("dflash_config") or {}
-    taps = _first(nested, config, "target_layer_ids") or _first(config.get("eagle_config") or {}, config, "eagle_aux_hidden_state_layer_ids")
+    taps = _first(nested, config, "target_layer_ids")
+    taps = taps or _first(config.get("eagle_config") or {}, config, "eagle_aux_hidden_state_layer_ids")
+    counts = ("n_predict", "n_speculator_heads", "medusa_num_heads", "hydra_num_heads")
     sizes = {
         "hidden": text.get("hidden_size"),
         "layers": text.get("num_hidden_layers"),
@@ -76,7 +79,7 @@ def stated_sizes(config: Mapping[str, Any], source: str = "drafter config") -> d
         "rank": _first(nested, config, "markov_rank") or _first(nested, config, "emb_dim"),
         "gru": _first(nested, config, "gru_hidden_dim"),
         "width": config.get("inner_dim"),
-        "modules": config.get("n_predict") or config.get("n_speculator_heads") or config.get("medusa_num_heads") or config.get("hydra_num_heads"),
+        "modules": next((config[name] for name in counts if config.get(name)), None),
         "trained_context": text.get("max_position_embeddings"),
     }
     for name, value in sizes.items():

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from specadvisor.drafters.base import Drafter, Round
+from specadvisor.drafters.base import Drafter, Load, Round
 from specadvisor.drafters.parts import Shape, context_projections, decoder_layers
 from specadvisor.drafters.shapes import family_shape
 from specadvisor.model.architecture import Architecture, Layer, Linear
@@ -35,7 +35,8 @@ class BlockDrafter(Drafter):
     context_linears: tuple[Linear, ...] = field(default=(), repr=False)
     anchor_drafts: bool = False
 
-    def draft(self, deployment: Deployment, batch: FloatArray, k: FloatArray, context: FloatArray, accepted: FloatArray) -> Round:
+    def draft(self, deployment: Deployment, load: Load) -> Round:
+        batch, k, context, accepted = load.batch, load.k, load.context, load.accepted
         rows = batch * self.catch_up_rows(deployment.serving, k, accepted)
         block = k if self.anchor_drafts else k + 1.0
         head = self.head or self.model.head
@@ -79,5 +80,6 @@ def block_parts(shape: Shape, model: Architecture) -> dict[str, Any]:
 
 
 def build(model: Architecture, config: Mapping[str, Any] | None, name: str) -> BlockDrafter:
+    """DFlash of the usual shape, or of ``config``."""
     shape, assumptions = family_shape("dflash", model, config)
     return BlockDrafter(name=name, assumptions=assumptions, **block_parts(shape, model))

@@ -32,6 +32,7 @@ class DFlash2(BlockDrafter):
 
 
 def build(model: Architecture, config: Mapping[str, Any] | None, name: str) -> DFlash2:
+    """Every layer sees a window, the usual 2,048 keys unless the config says otherwise."""
     shape, assumptions = family_shape("dflash2", model, config)
     if not shape.windows:
         window = int(drafter_facts("dflash2").shape["sliding_window"])

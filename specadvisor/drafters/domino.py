@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Domino(BlockDrafter):
-    """Domino (2605.29707): k sequential steps of GRU(h -> g) and (h + g) -> r -> V, all of whose weights are read at each step."""
+    """Domino (2605.29707): k sequential steps of GRU(h -> g) and (h + g) -> r -> V; each step reads their weights again."""
 
     kind = "domino"
 
@@ -31,7 +31,7 @@ class Domino(BlockDrafter):
 
 
 def build(model: Architecture, config: Mapping[str, Any] | None, name: str) -> Domino:
-    """Extra parameters: GRU 3*(h*g + g*g), projection (h + g)*r, residual head r*V (Qwen3-8B: 55.9 M, +5.3% of the backbone)."""
+    """Extra parameters: GRU 3*(h*g + g*g), projection (h + g)*r, residual head r*V (Qwen3-8B: 55.9 M, +5.3%)."""
     shape, assumptions = family_shape("domino", model, config)
     hidden, gru, rank = shape.hidden, shape.gru, shape.rank
     extra = (

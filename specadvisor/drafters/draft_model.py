@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from specadvisor.drafters.base import Drafter, Round
+from specadvisor.drafters.base import Drafter, Load, Round
 from specadvisor.drafters.facts import engine_facts
 from specadvisor.drafters.parts import Shape, decoder_layers, target_attention
 from specadvisor.drafters.sequential import SequentialDrafter
 from specadvisor.model.architecture import Architecture, Linear
-from specadvisor.ranges import FloatArray
 from specadvisor.step.head import head_time, sampling_time
 from specadvisor.step.layers import layers_time
 
@@ -50,7 +49,8 @@ class Pard(DraftModel):
     kind = "pard"
     lookahead_extra = 0
 
-    def draft(self, deployment: Deployment, batch: FloatArray, k: FloatArray, context: FloatArray, accepted: FloatArray) -> Round:
+    def draft(self, deployment: Deployment, load: Load) -> Round:
+        batch, k, context, accepted = load.batch, load.k, load.context, load.accepted
         rows = self.catch_up_rows(deployment.serving, k, accepted) + k - 1.0
         draft = layers_time(deployment, self.layers, batch, rows, context)
         draft = draft + head_time(deployment, self.step_head, batch * k)
@@ -64,7 +64,9 @@ class Pard(DraftModel):
         )
 
 
-def from_architecture(small: Architecture, model: Architecture, name: str, kind: str, assumptions: tuple[str, ...] = ()) -> DraftModel:
+def from_architecture(
+    small: Architecture, model: Architecture, name: str, kind: str, assumptions: tuple[str, ...] = ()
+) -> DraftModel:
     """The drafter that runs ``small``: own embedding, layers, head and cache."""
     family = Pard if kind == "pard" else DraftModel
     return family(
@@ -111,13 +113,13 @@ def at_tp_one(drafter: Drafter) -> Drafter:
     return replace(drafter, draft_tp=1)
 
 
-def build(model: Architecture, small: Architecture | None, name: str, kind: str, note: str = "") -> Any:
+def build(model: Architecture, small: Architecture | None, name: str, kind: str, note: str = "") -> DraftModel:
     """Drafter of ``small``, or of an assumed small model where none is known."""
     if small is not None:
         return from_architecture(small, model, name, kind, (note,) if note else ())
     assumed = small_architecture(model)
     text = (
-        f"{kind}: no small model with the vocabulary of {model.name} ships with specadvisor; assumed {assumed.layer_count} layers "
-        f"of width {assumed.hidden}, {assumed.total_parameters / 1e9:.2f} B parameters."
+        f"{kind}: no small model with the vocabulary of {model.name} ships with specadvisor; assumed "
+        f"{assumed.layer_count} layers of width {assumed.hidden}, {assumed.total_parameters / 1e9:.2f} B parameters."
     )
     return from_architecture(assumed, model, name, kind, (text,))

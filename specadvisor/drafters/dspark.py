@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class DSpark(BlockDrafter):
-    """DSpark: the anchor's position predicts too, so a block of gamma rows gives gamma drafts and gamma + 1 tokens are verified.
+    """DSpark: the anchor's position predicts too: a block of gamma rows gives gamma drafts, gamma + 1 tokens are verified.
 
     Markov head: logits_j += W2 W1[x_(j-1)]: gamma sequential products of r x V, each reading W2 (V * r) again.
     """

@@ -31,6 +31,7 @@ PAPER_TREE = Tree(topk=10, steps=6, tokens=60)
 
 
 def build(model: Architecture, config: Mapping[str, Any] | None, name: str) -> Eagle:
+    """EAGLE-1 of the usual shape, or of ``config``."""
     return Eagle(name=name, **_parts("eagle", model, config))
 
 

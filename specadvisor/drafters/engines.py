@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from specadvisor.drafters.base import Drafter
+from specadvisor.drafters.dflash import BlockDrafter
 from specadvisor.drafters.facts import engine_facts
 from specadvisor.drafters.parts import layers_in_format, linears_in_format
 from specadvisor.drafters.tree import parse_tree
@@ -31,13 +33,14 @@ def as_run_by(engine: str, drafter: Drafter, *, explicit_tree: bool = False) -> 
 
 def in_format(drafter: Drafter, weight_format: str) -> Drafter:
     """The drafter's own matrices stored as ``weight_format``; a head shared with the target keeps the target's."""
-    changed = replace(
+    others: dict[str, Any] = {}
+    if isinstance(drafter, BlockDrafter):
+        others["context_linears"] = linears_in_format(drafter.context_linears, weight_format)
+    return replace(
         drafter,
+        **others,
         layers=layers_in_format(drafter.layers, weight_format),
         inputs=linears_in_format(drafter.inputs, weight_format),
         step_linears=linears_in_format(drafter.step_linears, weight_format),
         extra=linears_in_format(drafter.extra, weight_format),
     )
-    if hasattr(changed, "context_linears"):
-        changed = replace(changed, context_linears=linears_in_format(changed.context_linears, weight_format))
-    return changed

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from specadvisor.drafters.base import Drafter, Round
+from specadvisor.drafters.base import Drafter, Load, Round
 from specadvisor.drafters.shapes import family_shape
 from specadvisor.model.architecture import Architecture, Linear
-from specadvisor.ranges import FloatArray
 from specadvisor.step.head import head_time, sampling_time
 from specadvisor.step.layers import linear_time
 
@@ -28,7 +27,8 @@ class Medusa(Drafter):
 
     kind = "medusa"
 
-    def draft(self, deployment: Deployment, batch: FloatArray, k: FloatArray, context: FloatArray, accepted: FloatArray) -> Round:
+    def draft(self, deployment: Deployment, load: Load) -> Round:
+        batch, k = load.batch, load.k
         head = self.head or self.model.head
         one = linear_time(deployment, (self.extra[0],), batch)
         one = one + head_time(deployment, head, batch) + sampling_time(deployment, batch, head.out_features)
@@ -50,7 +50,8 @@ class Hydra(Drafter):
 
     kind = "hydra"
 
-    def draft(self, deployment: Deployment, batch: FloatArray, k: FloatArray, context: FloatArray, accepted: FloatArray) -> Round:
+    def draft(self, deployment: Deployment, load: Load) -> Round:
+        batch, k = load.batch, load.k
         width = float(self.tree.topk) if self.tree else 1.0
         head = self.head or self.model.head
         rows = batch * width
@@ -73,7 +74,8 @@ class MlpSpeculator(Drafter):
 
     kind = "mlp_speculator"
 
-    def draft(self, deployment: Deployment, batch: FloatArray, k: FloatArray, context: FloatArray, accepted: FloatArray) -> Round:
+    def draft(self, deployment: Deployment, load: Load) -> Round:
+        batch, k = load.batch, load.k
         head = self.head or self.model.head
         one = linear_time(deployment, self.step_linears, batch)
         one = one + head_time(deployment, head, batch) + sampling_time(deployment, batch, head.out_features)
@@ -86,16 +88,19 @@ class MlpSpeculator(Drafter):
 
 
 def build_medusa(model: Architecture, config: Mapping[str, Any] | None, name: str) -> Medusa:
+    """n heads, each with a vocabulary matrix of its own."""
     n, note = _count("medusa", model, config)
     head = Linear("medusa_head", model.hidden, model.vocab)
     blocks = tuple(Linear(f"resblock{i}", model.hidden, model.hidden, shard="replicated") for i in range(n))
     others = tuple(Linear(f"medusa_head{i}", model.hidden, model.vocab) for i in range(1, n))
     return Medusa(
-        name=name, model=model, extra=(*blocks, *others), head=head, owns_head=True, k_max=n, trained_depth=n, assumptions=note
+        name=name, model=model, extra=(*blocks, *others), head=head, owns_head=True, k_max=n, trained_depth=n,
+        assumptions=note,
     )  # fmt: skip
 
 
 def build_hydra(model: Architecture, config: Mapping[str, Any] | None, name: str) -> Hydra:
+    """n heads whose inputs grow by one embedding a step, each with a vocabulary matrix of its own."""
     n, note = _count("hydra", model, config)
     h = model.hidden
     blocks = tuple(Linear(f"mlp{j}", (j + 2) * h if j else h, h, shard="replicated") for j in range(n + 1))
@@ -107,6 +112,7 @@ def build_hydra(model: Architecture, config: Mapping[str, Any] | None, name: str
 
 
 def build_mlp_speculator(model: Architecture, config: Mapping[str, Any] | None, name: str) -> MlpSpeculator:
+    """One set of weights for all steps (``tie_weights``), as the published Arctic speculators."""
     n, note = _count("mlp_speculator", model, config)
     shape, _ = family_shape("mlp_speculator", model, config)
     width = shape.width or 4096

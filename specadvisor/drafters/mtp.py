@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from specadvisor.drafters.base import Round
+from specadvisor.drafters.base import Load, Round
 from specadvisor.drafters.facts import drafter_facts, engine_facts
 from specadvisor.drafters.parts import Shape, decoder_layers, target_attention
 from specadvisor.drafters.sequential import SequentialDrafter
@@ -34,10 +34,9 @@ class Mtp(SequentialDrafter):
     modules: int = 1
     assistant: bool = False
 
-    def draft(self, deployment: Deployment, batch: FloatArray, k: FloatArray, context: FloatArray, accepted: FloatArray) -> Round:
-        if self.assistant:
-            accepted = accepted * 0.0 + 1.0
-        result = super().draft(deployment, batch, k, context, accepted)
+    def draft(self, deployment: Deployment, load: Load) -> Round:
+        batch, k, context, accepted = load.batch, load.k, load.context, load.accepted
+        result = super().draft(deployment, load)
         if self.runs_all_modules(deployment.serving):
             rows = self.catch_up_rows(deployment.serving, k, accepted)
             one = layers_time(deployment, self.layers, batch, rows, context)
@@ -47,7 +46,7 @@ class Mtp(SequentialDrafter):
 
     def catch_up_rows(self, serving: ServingEngine, k: FloatArray, accepted: FloatArray) -> FloatArray:
         """An assistant writes no cache of its own, so it has nothing to catch up with."""
-        return accepted if self.assistant else super().catch_up_rows(serving, k, accepted)
+        return accepted * 0.0 + 1.0 if self.assistant else super().catch_up_rows(serving, k, accepted)
 
     def runs_all_modules(self, serving: ServingEngine) -> bool:
         """True where the engine runs module j at step j; elsewhere module 0 serves every step."""
@@ -65,9 +64,11 @@ def build(model: Architecture, config: Mapping[str, Any] | None, name: str) -> M
     if block.shares_target_kv:
         layers = _without_cache(block.layers)
         return Mtp(name=name, model=model, layers=layers, step_linears=(block.projection,), head=model.head, assistant=True)
-    notes = () if block.declared else (f"mtp: {model.name} ships a block that its config does not declare.",)
+    notes: list[str] = []
+    if not block.declared:
+        notes.append(f"mtp: {model.name} ships a block that its config does not declare.")
     if block.modules > 1:
-        notes += (f"mtp: {block.modules} modules in the checkpoint; engines without a multi-layer worker run the first one at every step.",)
+        notes.append(f"mtp: {block.modules} modules; engines without a multi-layer worker run the first one at every step.")
     return Mtp(
         name=name,
         model=model,
@@ -78,7 +79,7 @@ def build(model: Architecture, config: Mapping[str, Any] | None, name: str) -> M
         modules=block.modules,
         k_multiple=block.modules,
         trained_depth=block.modules,
-        assumptions=notes,
+        assumptions=tuple(notes),
     )
 
 
@@ -89,7 +90,7 @@ def _assistant(model: Architecture, config: Mapping[str, Any] | None, name: str)
     shape, _ = family_shape("mtp", model, {**usual, **heads, **(config or {})})
     shape = replace(shape, target_hidden=(config or {}).get("target_hidden", model.hidden))
     clustered = int(usual["clustered_rows"]) if _is_edge_gemma(model) else shape.vocab
-    note = () if config else (f"mtp: usual assistant assumed: {shape.layers} layers of width {shape.hidden}, MLP {shape.intermediate}.",)
+    assumed = f"mtp: usual assistant assumed: {shape.layers} layers of width {shape.hidden}, MLP {shape.intermediate}."
     return Mtp(
         name=name,
         model=model,
@@ -99,7 +100,7 @@ def _assistant(model: Architecture, config: Mapping[str, Any] | None, name: str)
         head=Linear("draft_head", shape.hidden, clustered),
         embedding_parameters=shape.vocab * shape.hidden,
         assistant=True,
-        assumptions=note,
+        assumptions=() if config else (assumed,),
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from specadvisor.drafters.base import Drafter, Round
+from specadvisor.drafters.base import Drafter, Load, Round
 from specadvisor.drafters.facts import drafter_facts
 from specadvisor.model.architecture import Architecture
 from specadvisor.ranges import FloatArray
@@ -33,7 +33,8 @@ class Ngram(Drafter):
     seconds_per_sequence: float = 1.0e-5
     seconds_per_token: float = 0.0
 
-    def draft(self, deployment: Deployment, batch: FloatArray, k: FloatArray, context: FloatArray, accepted: FloatArray) -> Round:
+    def draft(self, deployment: Deployment, load: Load) -> Round:
+        batch, k, accepted = load.batch, load.k, load.accepted
         proposed = self.proposed(k, accepted)
         cpu = batch * (self.seconds_per_sequence + self.seconds_per_token * proposed)
         zero = k * 0.0
@@ -72,16 +73,19 @@ class Rest(Ngram):
 
 
 def build(model: Architecture, config: Mapping[str, Any] | None, name: str) -> Ngram:
+    """No sizes to read: a config is ignored."""
     return Ngram(name=name, model=model, **_numbers("ngram"))
 
 
 def build_suffix(model: Architecture, config: Mapping[str, Any] | None, name: str) -> Suffix:
+    """No sizes to read: a config is ignored."""
     numbers = _numbers("suffix")
     note = f"suffix: {numbers['precision']:.0%} of the drafted tokens assumed accepted (the length rule stops weak matches)."
     return Suffix(name=name, model=model, assumptions=(note,), **numbers)
 
 
 def build_rest(model: Architecture, config: Mapping[str, Any] | None, name: str) -> Rest:
+    """No sizes to read: a config is ignored."""
     return Rest(name=name, model=model, **_numbers("rest"))
 
 

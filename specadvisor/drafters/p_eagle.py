@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from specadvisor.drafters.base import Drafter, Round
+from specadvisor.drafters.base import Drafter, Load, Round
 from specadvisor.drafters.eagle3 import parts
 from specadvisor.drafters.shapes import family_shape
 from specadvisor.model.architecture import Architecture
@@ -27,7 +27,8 @@ class PEagle(Drafter):
 
     kind = "p_eagle"
 
-    def draft(self, deployment: Deployment, batch: FloatArray, k: FloatArray, context: FloatArray, accepted: FloatArray) -> Round:
+    def draft(self, deployment: Deployment, load: Load) -> Round:
+        batch, k, context, accepted = load.batch, load.k, load.context, load.accepted
         rows = self.catch_up_rows(deployment.serving, k, accepted)
         head = self.head or self.model.head
         draft = linear_time(deployment, self.inputs, batch * rows)
@@ -47,5 +48,6 @@ class PEagle(Drafter):
 
 
 def build(model: Architecture, config: Mapping[str, Any] | None, name: str) -> PEagle:
+    """P-EAGLE of the usual shape, or of ``config``."""
     shape, assumptions = family_shape("p_eagle", model, config)
     return PEagle(name=name, model=model, trained_depth=8, assumptions=assumptions, **parts(shape))

@@ -118,6 +118,7 @@ def context_projections(layers: tuple[Layer, ...]) -> tuple[Linear, ...]:
 
 
 def linears_in_format(linears: tuple[Linear, ...], format: str) -> tuple[Linear, ...]:
+    """The same matrices stored as ``format``."""
     return tuple(replace(m, format=format) for m in linears)
 
 
@@ -148,8 +149,8 @@ def layers_with_window(layers: tuple[Layer, ...], window: int) -> tuple[Layer, .
 
 def target_attention(model: Architecture) -> Attention | None:
     """The most common attention of the target: what usual drafter shapes copy."""
-    layers = sorted(model.attention_layers(), key=lambda la: (not la.mixer.window, la.count), reverse=True)
-    return layers[0].mixer if layers else None  # type: ignore[return-value]
+    found = [(not la.mixer.window, la.count, la.mixer) for la in model.layers if isinstance(la.mixer, Attention)]
+    return max(found, key=lambda item: item[:2])[2] if found else None
 
 
 def target_intermediate(model: Architecture) -> int:

@@ -84,27 +84,31 @@ def load_drafter(
     path or the parsed config beside a kind. ``tree``: ``topk4/steps4/tokens8``. Raises ``InputError`` for unknown kinds,
     unreadable files and sizes that are not positive whole numbers.
     """
-    kind, source = _split(kind_or_path)
-    source = source if config is None else config
-    text = source if isinstance(source, Mapping) else None
-    if source is not None and text is None and not (kind in ("draft_model", "pard") and not Path(str(source)).exists()):
-        text = read_config(str(source))
+    kind, path = _split(kind_or_path)
+    source: str | Path | Mapping[str, Any] | None = path if config is None else config
     if not kind:
-        assert text is not None
-        kind = classify(text)
+        kind = classify(read_config(str(source)))
     label = name or _label(kind, source)
     if kind in ("draft_model", "pard"):
-        small = load_small(source) if source is not None else sibling(model)
-        note = "" if source is not None or small is None else f"{kind}: {small.name} assumed, the smallest shipped model with this vocabulary."
-        drafter: Drafter = draft_model.build(model, small, label, kind, note)
+        drafter = _small_model(kind, model, source, label)
     else:
         build = FAMILIES[kind].build
         assert build is not None
-        drafter = build(model, stated_sizes(text, label) if text is not None and not _is_target(text, kind) else None, label)
+        text = source if isinstance(source, Mapping) or source is None else read_config(source)
+        stated = None if text is None or _is_target(text, kind) else stated_sizes(text, label)
+        drafter = build(model, stated, label)
     shape = parse_tree(tree) if isinstance(tree, str) else tree
     if shape:
         drafter = with_tree(drafter, shape)
     return as_run_by(resolve("engine", engine), drafter, explicit_tree=bool(tree))
+
+
+def _small_model(kind: str, model: Architecture, source: Any, label: str) -> Drafter:
+    if source is not None:
+        return draft_model.build(model, load_small(source), label, kind)
+    small = sibling(model)
+    note = f"{kind}: {small.name} assumed, the smallest shipped model with this vocabulary." if small else ""
+    return draft_model.build(model, small, label, kind, note)
 
 
 def with_tree(drafter: Drafter, tree: Tree) -> Drafter:
@@ -144,4 +148,4 @@ def _label(kind: str, source: Any) -> str:
 
 def _is_target(config: Mapping[str, Any], kind: str) -> bool:
     """True where a built-in head is named by its target's own config: the block is read by the model, not from here."""
-    return kind == "mtp" and "assistant" not in str(config.get("model_type", "")) and "Assistant" not in str(config.get("architectures"))
+    return kind == "mtp" and "assistant" not in str(config.get("model_type", ""))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from specadvisor.drafters.base import Drafter, Round
+from specadvisor.drafters.base import Drafter, Load, Round
 from specadvisor.model.architecture import Linear
 from specadvisor.ranges import FloatArray
 from specadvisor.step.deployment import Deployment
@@ -23,7 +23,8 @@ class SequentialDrafter(Drafter):
         draft = inputs(catch-up rows) + pass(catch-up rows) + (k - 1) * pass(width rows) + k * (head + sampling)(width rows)
     """
 
-    def draft(self, deployment: Deployment, batch: FloatArray, k: FloatArray, context: FloatArray, accepted: FloatArray) -> Round:
+    def draft(self, deployment: Deployment, load: Load) -> Round:
+        batch, k, context, accepted = load.batch, load.k, load.context, load.accepted
         width = float(self.tree.topk) if self.tree else 1.0
         rows = self.catch_up_rows(deployment.serving, k, accepted)
         first = self.one_pass(deployment, batch, rows, context)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from specadvisor.drafters.base import Drafter, Round
+from specadvisor.drafters.base import Drafter, Load, Round
 from specadvisor.drafters.facts import drafter_facts
 from specadvisor.model.architecture import Architecture
 from specadvisor.ranges import FloatArray
@@ -26,7 +26,8 @@ class Lookahead(Drafter):
     window: int = 15
     guesses: int = 15
 
-    def draft(self, deployment: Deployment, batch: FloatArray, k: FloatArray, context: FloatArray, accepted: FloatArray) -> Round:
+    def draft(self, deployment: Deployment, load: Load) -> Round:
+        k = load.k
         zero = k * 0.0
         return Round(StepTime(), 1.0 + (self.window + self.guesses) * k, zero, zero)
 
@@ -44,7 +45,8 @@ class TokenRecycling(Drafter):
     nodes: int = 80
     seconds_per_sequence: float = 1.0e-4
 
-    def draft(self, deployment: Deployment, batch: FloatArray, k: FloatArray, context: FloatArray, accepted: FloatArray) -> Round:
+    def draft(self, deployment: Deployment, load: Load) -> Round:
+        batch, k = load.batch, load.k
         zero = k * 0.0
         return Round(StepTime(), self.nodes + zero, zero, zero, cpu_s=batch * self.seconds_per_sequence)
 
@@ -53,9 +55,11 @@ class TokenRecycling(Drafter):
 
 
 def build_lookahead(model: Architecture, config: Mapping[str, Any] | None, name: str) -> Lookahead:
+    """W = G = 15 as in the paper; at most 7 tokens deep."""
     return Lookahead(name=name, model=model, k_max=7, **dict(drafter_facts("lookahead").shape))
 
 
 def build_token_recycling(model: Architecture, config: Mapping[str, Any] | None, name: str) -> TokenRecycling:
+    """The tree of the paper: 80 nodes, 6 levels."""
     note = "token_recycling: 1e-4 s of CPU per sequence and round assumed; none is published."
     return TokenRecycling(name=name, model=model, k_max=6, assumptions=(note,), **dict(drafter_facts("token_recycling").shape))
