@@ -9,7 +9,10 @@ from specadvisor.hardware import datasheet
 from specadvisor.serving import AttentionBackend, free_draft_length, load_engine
 
 # floor(128 / G) - 1, the rule of guideline 2
-RULE = {1: 127, 2: 63, 3: 41, 4: 31, 5: 24, 6: 20, 7: 17, 8: 15, 10: 11, 12: 9, 14: 8, 16: 7, 20: 5, 24: 4, 32: 3, 40: 2, 48: 1, 64: 1, 128: 0}  # fmt: skip
+RULE = {
+    1: 127, 2: 63, 3: 41, 4: 31, 5: 24, 6: 20, 7: 17, 8: 15, 10: 11, 12: 9, 14: 8, 16: 7, 20: 5, 24: 4, 32: 3, 40: 2, 48: 1,
+    64: 1, 128: 0,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("group", "k"), RULE.items())

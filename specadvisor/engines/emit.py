@@ -1,0 +1,28 @@
+"""Registry of emitters: which engine's settings can be written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from specadvisor.engines import llama_cpp, sglang, tensorrt_llm, vllm
+from specadvisor.engines.plan import LaunchPlan
+from specadvisor.errors import InputError
+from specadvisor.ids import resolve
+
+EMITTERS: dict[str, Callable[[LaunchPlan], str]] = {
+    "vllm": vllm.flags,
+    "sglang": sglang.flags,
+    "tensorrt_llm": tensorrt_llm.flags,
+    "llama_cpp": llama_cpp.flags,
+}
+
+
+def flags(engine_id: str, plan: LaunchPlan) -> str:
+    """Settings of ``plan`` in the language of ``engine_id``, ready to paste; says in comments which versions it is for.
+
+    Raises ``InputError`` for an engine without an emitter, and for a drafter that the engine does not run.
+    """
+    engine = resolve("engine", engine_id)
+    if engine not in EMITTERS:
+        raise InputError("engine", engine_id, ", ".join(EMITTERS), f"Settings of {engine} are not written.")
+    return EMITTERS[engine](plan)

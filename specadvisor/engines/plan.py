@@ -1,0 +1,100 @@
+"""What an engine is asked to run: the engine-neutral input of every emitter."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from specadvisor.errors import InputError
+from specadvisor.hardware.gpu import Gpu
+from specadvisor.ids import ENGINES, resolve
+from specadvisor.serving import ServingEngine, Support, load_engine
+
+NO_DRAFTER = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchPlan:
+    """One deployment to start. ``kind`` "none" or ``k`` 0: plain decoding.
+
+    ``schedule``: (first, last, k) ranges of running requests, ascending and without gaps, first one from 1; empty: always
+    ``k``. ``concurrency_max``: most requests that shall run at once on one replica. ``gpu`` and ``tp`` decide which of the
+    engine's default limits bind; without a GPU none is written. ``version``: the user's engine, None: the one read.
+    """
+
+    kind: str
+    k: int
+    drafter_path: str | None = None
+    model: str = "MODEL"
+    schedule: tuple[tuple[int, int, int], ...] = ()
+    concurrency_max: int = 1
+    gpu: Gpu | None = None
+    tp: int = 1
+    dp: int = 1
+    version: str | None = None
+
+    def __post_init__(self) -> None:
+        kind = self.kind if self.kind == NO_DRAFTER else resolve("drafter", self.kind)
+        object.__setattr__(self, "kind", kind)
+        if self.k < 0 or self.concurrency_max < 1 or self.tp < 1 or self.dp < 1:
+            given = f"k {self.k}, concurrency {self.concurrency_max}, tp {self.tp}, dp {self.dp}"
+            raise InputError("launch plan", given, "k of 0 or more; concurrency, tp and dp of 1 or more")
+        expected = 1
+        for first, last, k in self.schedule:
+            if first != expected or last < first or k < 0:
+                accepted = "(first, last, k) ranges from 1 upwards without gaps, k of 0 or more"
+                raise InputError("schedule", self.schedule, accepted)
+            expected = last + 1
+
+    @property
+    def tiers(self) -> tuple[tuple[int, int, int], ...]:
+        """The schedule with neighbours of one k joined; one tier without a schedule."""
+        tiers: list[tuple[int, int, int]] = []
+        for first, last, k in self.schedule or ((1, self.concurrency_max, self.k),):
+            if tiers and tiers[-1][2] == k:
+                tiers[-1] = (tiers[-1][0], last, k)
+            else:
+                tiers.append((first, last, k))
+        return tuple(tiers)
+
+    @property
+    def k_max(self) -> int:
+        """The largest k of any tier."""
+        return max(k for _, _, k in self.tiers)
+
+    @property
+    def speculates(self) -> bool:
+        return self.kind != NO_DRAFTER and self.k_max > 0
+
+    @property
+    def drafter(self) -> str:
+        """Path of the drafter, or a placeholder to fill in."""
+        return self.drafter_path or "DRAFTER"
+
+    @property
+    def graph_batches(self) -> tuple[tuple[int, int], ...]:
+        """(most requests, query tokens) of each tier up to the stated concurrency."""
+        return tuple((min(last, self.concurrency_max), k + 1) for first, last, k in self.tiers if first <= self.concurrency_max)
+
+
+def supported(plan: LaunchPlan, engine: ServingEngine) -> Support:
+    """How ``engine`` runs the plan's drafter; raises ``InputError`` naming the engines that do."""
+    support = engine.supports(plan.kind)
+    if not support.supported:
+        others = ", ".join(e for e in ENGINES if load_engine(e).supports(plan.kind).supported) or "none"
+        raise InputError(
+            "drafter", plan.kind, f"a drafter that {engine.id} runs", f"{support.note}. Engines that run it: {others}."
+        )
+    return support
+
+
+def command(words: Iterable[str | tuple[str, object]]) -> str:
+    """A shell command, one option a line: words as they are, (option, value) pairs quoted where needed."""
+    lines = [word if isinstance(word, str) else f"{word[0]} {shlex.quote(str(word[1]))}" for word in words]
+    return " \\\n    ".join(lines)
+
+
+def comments(*notes: str) -> str:
+    """Notes as shell (and YAML) comment lines."""
+    return "".join(f"# {note}\n" for note in notes if note)

@@ -1,0 +1,96 @@
+"""SGLang's command line (written for 0.5.15 to 0.5.23): ``--speculative-*`` and the adaptive file."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+
+from specadvisor.engines.plan import LaunchPlan, command, comments, supported
+from specadvisor.ranges import FloatArray
+from specadvisor.serving import ServingEngine, graphs, load_engine
+
+VERSIONS = "0.5.15 to 0.5.23"
+OWN_WEIGHTS = ("mtp", "ngram", "dspark")
+ADAPTIVE = ("EAGLE", "EAGLE3", "NEXTN")
+ADAPTIVE_FILE = "specadvisor_adaptive.json"
+RUNNING_REQUESTS = 48
+
+Words = list[str | tuple[str, object]]
+
+
+def flags(plan: LaunchPlan) -> str:
+    """The ``sglang.launch_server`` command of ``plan``, after the adaptive file where the plan has a schedule."""
+    engine = load_engine("sglang", plan.version)
+    words: Words = ["python -m sglang.launch_server", ("--model-path", plan.model)]
+    notes = [f"SGLang, written for {VERSIONS}", *engine.notes[1:]]
+    if plan.tp > 1:
+        words.append(("--tp-size", plan.tp))
+    if plan.dp > 1:
+        words.append(("--dp-size", plan.dp))
+    if not plan.speculates:
+        return comments(*notes, "no speculation") + command(words)
+    method = supported(plan, engine)
+    words += _drafter(plan, method.method)
+    adaptive = len(plan.tiers) > 1 and method.method in ADAPTIVE
+    file = ""
+    if adaptive:
+        words += ["--speculative-adaptive", ("--speculative-adaptive-config", ADAPTIVE_FILE)]
+        text = json.dumps(adaptive_config(plan, engine))
+        file = f"cat > {ADAPTIVE_FILE} <<'EOF'\n{text}\nEOF\n"
+    elif len(plan.tiers) > 1:
+        notes.append(
+            f"draft length by running requests exists for {', '.join(ADAPTIVE)} only: k = {plan.k or plan.k_max} always"
+        )
+    words += _limits(plan, engine)
+    return comments(*notes, method.note) + file + command(words)
+
+
+def adaptive_config(plan: LaunchPlan, engine: ServingEngine) -> dict[str, dict[str, list[int]]]:
+    """A static table for ``--speculative-adaptive-config``: one candidate per slot, so that a slot never moves.
+
+    SGLang pads the batch to the CUDA-graph grid before it looks the slot up (floor match): a key inside a gap of the grid
+    would already apply to smaller batches. Keys are therefore moved down to the grid point below plus one.
+    """
+    grid = _grid(plan, engine)
+    slots = {}
+    for first, _, k in plan.tiers:
+        below = int(grid[np.searchsorted(grid, first - 1, side="right") - 1]) if first > 1 else 0
+        slots[str(below + 1)] = {"candidate_steps": [k]}
+    return slots
+
+
+def _grid(plan: LaunchPlan, engine: ServingEngine) -> FloatArray:
+    largest = max(plan.concurrency_max, plan.tiers[-1][0])
+    if plan.gpu:
+        ceiling = engine.graph_ceiling(plan.gpu, 1, 2, max_requests=max(largest, RUNNING_REQUESTS), tp=plan.tp) / 2
+        largest = max(largest, int(ceiling))
+    return graphs.sglang_grid(largest, True)
+
+
+def _drafter(plan: LaunchPlan, method: str) -> Words:
+    """num-draft-tokens counts the root: k + 1. Block drafters take their width, DSPARK without and DFLASH with the anchor."""
+    k = plan.k_max if method in ADAPTIVE else plan.k or plan.k_max
+    words: Words = [("--speculative-algorithm", method)]
+    if plan.drafter_path or plan.kind not in OWN_WEIGHTS:
+        words.append(("--speculative-draft-model-path", plan.drafter))
+    if method == "DFLASH":
+        return [*words, ("--speculative-dflash-block-size", k + 1)]
+    if method == "DSPARK":
+        return [*words, ("--speculative-dspark-block-size", k)]
+    if method == "NGRAM":
+        return [*words, ("--speculative-num-draft-tokens", k + 1)]
+    steps: Words = [("--speculative-num-steps", k), ("--speculative-eagle-topk", 1), ("--speculative-num-draft-tokens", k + 1)]
+    return [*words, *steps]
+
+
+def _limits(plan: LaunchPlan, engine: ServingEngine) -> Words:
+    """Speculation lowers the running requests to 48 unless set; graphs stop at a batch that depends on the GPU."""
+    words: Words = []
+    if plan.concurrency_max > RUNNING_REQUESTS:
+        words.append(("--max-running-requests", plan.concurrency_max))
+    if plan.gpu:
+        ceiling = engine.graph_ceiling(plan.gpu, 1, 2, max_requests=max(plan.concurrency_max, RUNNING_REQUESTS), tp=plan.tp) / 2
+        if plan.concurrency_max > ceiling:
+            words.append(("--cuda-graph-max-bs-decode", plan.concurrency_max))
+    return words

@@ -1,0 +1,57 @@
+"""TensorRT-LLM's YAML file (written for the names of 1.3 to 1.4.0rc4): ``speculative_config``."""
+
+from __future__ import annotations
+
+import json
+import shlex
+
+from specadvisor.engines.plan import LaunchPlan, command, comments, supported
+from specadvisor.serving import load_engine
+
+VERSIONS = "1.3 to 1.4.0rc4; before about 1.3.0rc20 acceptance settings had other names"
+FILE = "specadvisor_trtllm.yaml"
+OWN_WEIGHTS = ("mtp", "ngram", "suffix", "dspark")
+NO_OVERLAP = ("DraftTarget", "NGram")
+
+
+def flags(plan: LaunchPlan) -> str:
+    """A here-document with the YAML file, and the ``trtllm-serve`` command that reads it."""
+    engine = load_engine("tensorrt_llm", plan.version)
+    words: list[str | tuple[str, object]] = ["trtllm-serve " + shlex.quote(plan.model)]
+    if plan.tp > 1:
+        words.append(("--tp_size", plan.tp))
+    notes = [f"TensorRT-LLM, written for {VERSIONS}", *engine.notes[1:]]
+    if not plan.speculates:
+        return comments(*notes, "no speculation") + command(words)
+    support = supported(plan, engine)
+    words.append(("--config", FILE))
+    file = f"cat > {FILE} <<'EOF'\n{yaml_text(plan, support.method)}EOF\n"
+    dropped = [] if _schedule(plan) or len(plan.tiers) == 1 else ["the draft length starts at 0: not expressible, k is fixed"]
+    return comments(*notes, *dropped, support.note) + file + command(words)
+
+
+def yaml_text(plan: LaunchPlan, method: str) -> str:
+    """The file. ``draft_len_schedule`` maps "from this batch size on" to k; its key 1 has to equal ``max_draft_len``."""
+    schedule = _schedule(plan)
+    draft_len = schedule[1] if schedule else plan.k or plan.k_max
+    lines = ["speculative_config:", f"  decoding_type: {method}", f"  max_draft_len: {draft_len}"]
+    if method == "MTP":
+        lines.append(f"  num_nextn_predict_layers: {draft_len}")
+    if plan.drafter_path or plan.kind not in OWN_WEIGHTS:
+        lines.append(f"  speculative_model: {json.dumps(plan.drafter)}")
+    if schedule:
+        lines.append("  draft_len_schedule: {" + ", ".join(f"{first}: {k}" for first, k in schedule.items()) + "}")
+    if method in NO_OVERLAP:
+        lines.append("disable_overlap_scheduler: true")
+    lines += ["cuda_graph_config:", "  enable_padding: true"]
+    if plan.concurrency_max > 128:
+        lines += [f"  max_batch_size: {plan.concurrency_max}"]
+    return "\n".join(lines) + "\n"
+
+
+def _schedule(plan: LaunchPlan) -> dict[int, int]:
+    """First batch size of each tier -> k, capped at the k of batch 1; empty for one tier or without drafts at batch 1."""
+    first_k = plan.tiers[0][2]
+    if len(plan.tiers) == 1 or first_k == 0:
+        return {}
+    return {first: min(k, first_k) for first, _, k in plan.tiers}

@@ -1,0 +1,93 @@
+"""vLLM's command line (written for 0.27 to 0.33.0): ``--speculative-config`` and the limits that the plan runs into."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from typing import Any
+
+from specadvisor.engines.plan import LaunchPlan, command, comments, supported
+from specadvisor.serving import ServingEngine, load_engine, version_key
+
+VERSIONS = "0.27 to 0.33.0"
+SCHEDULE_SINCE = "0.27"
+OWN_WEIGHTS = ("mtp", "ngram", "suffix", "dspark")
+
+
+def flags(plan: LaunchPlan) -> str:
+    """The ``vllm serve`` command of ``plan``. Raises ``InputError`` for a drafter that this version does not run."""
+    engine = load_engine("vllm", plan.version)
+    words: list[str | tuple[str, object]] = ["vllm serve " + shlex.quote(plan.model)]
+    notes = [f"vLLM, written for {VERSIONS}", *engine.notes[1:]]
+    if plan.tp > 1:
+        words.append(("--tensor-parallel-size", plan.tp))
+    if plan.dp > 1:
+        words.append(("--data-parallel-size", plan.dp))
+    if not plan.speculates:
+        return comments(*notes, "no speculation") + command(words)
+    support = supported(plan, engine)
+    if plan.gpu:
+        words += _limits(plan, engine)
+    words.append(("--speculative-config", json.dumps(speculative_config(plan, engine))))
+    return comments(*notes, *_schedule_notes(plan, engine), support.note) + command(words)
+
+
+def speculative_config(plan: LaunchPlan, engine: ServingEngine) -> dict[str, Any]:
+    """The JSON object of ``--speculative-config``. Unknown keys stop the server, so nothing optional is written.
+
+    With a schedule, ``num_speculative_tokens`` caps its entries, and the last entry runs to the limit on requests.
+    """
+    config: dict[str, Any] = {"method": supported(plan, engine).method}
+    if plan.drafter_path or plan.kind not in OWN_WEIGHTS:
+        config["model"] = plan.drafter
+    scheduled = len(plan.tiers) > 1 and _takes_schedule(plan, engine)
+    config["num_speculative_tokens"] = plan.k_max if scheduled else plan.k or plan.k_max
+    config.update(engine.drafters[plan.kind].settings)
+    if scheduled:
+        table = [list(tier) for tier in plan.tiers]
+        limit = engine.max_requests(plan.gpu, speculating=True) if plan.gpu else plan.concurrency_max
+        table[-1][1] = max(table[-1][1], limit, plan.concurrency_max)
+        config["num_speculative_tokens_per_batch_size"] = table
+    return config
+
+
+def _takes_schedule(plan: LaunchPlan, engine: ServingEngine) -> bool:
+    return plan.dp == 1 and version_key(engine.version) >= version_key(SCHEDULE_SINCE)
+
+
+def _schedule_notes(plan: LaunchPlan, engine: ServingEngine) -> list[str]:
+    if len(plan.tiers) == 1:
+        return []
+    table = ", ".join(f"{first}-{last}: {k}" for first, last, k in plan.tiers)
+    if not _takes_schedule(plan, engine):
+        why = "data parallelism ignores it" if plan.dp > 1 else f"it needs vLLM >= {SCHEDULE_SINCE}"
+        return [f"draft length by running requests ({table}) is not written: {why}"]
+    graphs = "each draft length has its own graphs: more capture time and memory"
+    return [graphs, *(["0 keeps the drafter loaded and idle"] if any(k == 0 for *_, k in plan.tiers) else [])]
+
+
+def _limits(plan: LaunchPlan, engine: ServingEngine) -> list[str | tuple[str, object]]:
+    """Options for limits below the plan: running requests, and the token ceiling of full decode graphs.
+
+    A batch of B requests pads to the next captured count b >= B, so b * (1 + k) tokens have to be captured.
+    """
+    assert plan.gpu is not None
+    words: list[str | tuple[str, object]] = []
+    if plan.concurrency_max > engine.max_requests(plan.gpu, speculating=True):
+        words.append(("--max-num-seqs", plan.concurrency_max))
+    batches = plan.graph_batches if _takes_schedule(plan, engine) else ((plan.concurrency_max, (plan.k or plan.k_max) + 1),)
+    beyond = [
+        _next_count(batch) * query for batch, query in batches if batch * query > engine.graph_ceiling(plan.gpu, batch, query)
+    ]
+    slots = engine.lookahead_slots(plan.kind, plan.k_max) if engine.drafters[plan.kind].divides_token_budget else 0
+    budget = max([*beyond, int(slots * plan.concurrency_max)])
+    if budget > engine.token_budget(plan.gpu):
+        words.append(("--max-num-batched-tokens", budget))
+    if beyond:
+        words.append(("--max-cudagraph-capture-size", max(beyond)))
+    return words
+
+
+def _next_count(batch: int) -> int:
+    """The next captured request count: 1, 2, 4, by 8 to 256, by 16."""
+    return next((n for n in (1, 2, 4) if n >= batch), -(-batch // 8) * 8 if batch <= 256 else -(-batch // 16) * 16)
