@@ -121,6 +121,15 @@ def test_missing_or_wrong_paths(tmp_path: Path) -> None:
         load_gpu(wrong)
 
 
+def test_a_calibration_file_names_its_gpu_and_brings_its_kernels(tmp_path: Path) -> None:
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps({"schema_version": 1, "gpu": "RTX 4090", "entries": []}))
+    gpu = load_gpu(path, count=2)
+    assert (gpu.id, gpu.gpus_per_node) == ("rtx_4090", 2)
+    assert gpu.kernels is not None and gpu.kernels.source == "user"
+    assert load_gpu("rtx_4090").kernels is not None
+
+
 def test_importing_the_package_does_not_import_nvml() -> None:
     import subprocess
 
