@@ -87,10 +87,29 @@ def test_missing_hub_package_gives_the_command(monkeypatch):
         load_model("hf:Qwen/Qwen3-8B")
 
 
+def test_hub_model_reads_both_files(monkeypatch):
+    hub = pytest.importorskip("huggingface_hub")
+    names = {"config.json": "_config.json", "hf_quant_config.json": "_hf_quant_config.json"}
+    folder = config_path("x/y").parent
+    monkeypatch.setattr(hub, "hf_hub_download", lambda repo, file: str(folder / (repo.replace("/", "--") + names[file])))
+    model = load_model("hf:nvidia/Llama-3.1-70B-Instruct-FP8")
+    assert (model.name, model.weight_format, model.kv_format) == ("nvidia/Llama-3.1-70B-Instruct-FP8", "fp8", "fp8")
+
+
+def test_unreachable_hub_is_one_clear_error(monkeypatch):
+    hub = pytest.importorskip("huggingface_hub")
+
+    def fail(repo, file):
+        raise OSError("no route to host\nsecond line")
+
+    monkeypatch.setattr(hub, "hf_hub_download", fail)
+    assert "no route to host" in message("hf:Qwen/Qwen3-8B")
+
+
 SEEDS = [json.loads(p.read_text()) for p in CONFIGS if p.stat().st_size < 8000]
 JUNK = st.one_of(
-    st.none(), st.booleans(), st.integers(-5, 10**12), st.floats(), st.text(max_size=5), st.lists(st.integers(0, 3), max_size=3),
-    st.dictionaries(st.text(max_size=3), st.integers(), max_size=2),
+    st.none(), st.booleans(), st.integers(-5, 10**12), st.floats(), st.text(max_size=5),
+    st.lists(st.integers(0, 3), max_size=3), st.dictionaries(st.text(max_size=3), st.integers(), max_size=2),
 )  # fmt: skip
 
 

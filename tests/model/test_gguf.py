@@ -1,5 +1,7 @@
 """GGUF files, written with the gguf package: the same model as its config.json."""
 
+import contextlib
+
 import numpy as np
 import pytest
 from model_files import TINY_LLAMA, written
@@ -114,6 +116,24 @@ def test_damaged_file(tmp_path):
         (tmp_path / "cut.gguf").write_bytes(whole[:size])
         with pytest.raises(InputError):
             load_model(tmp_path / "cut.gguf")
+
+
+@pytest.mark.parametrize("lost", sorted(LLAMA))
+def test_missing_metadata_is_an_input_error_or_has_a_default(tmp_path, lost):
+    keys = {key: value for key, value in LLAMA.items() if key != lost}
+    path = write(tmp_path / "lost.gguf", "llama", keys, file_type=15)
+    if lost in ("block_count", "embedding_length", "feed_forward_length", "attention.head_count"):
+        with pytest.raises(InputError, match="missing"):
+            load_model(path)
+    else:
+        assert load_model(path).total_parameters > 0
+
+
+@pytest.mark.parametrize("arch", ["deepseek2", "qwen35", "gpt-oss", "gemma4", "nemotron_h", "nonsense"])
+def test_metadata_of_another_family(tmp_path, arch):
+    keys = {**LLAMA, "attention.kv_lora_rank": 4, "ssm.inner_size": 3}
+    with contextlib.suppress(InputError):
+        assert load_model(write(tmp_path / "odd.gguf", arch, keys, file_type=15)).total_parameters > 0
 
 
 def test_missing_package_gives_the_command(tmp_path, monkeypatch):

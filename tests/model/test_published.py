@@ -1,7 +1,7 @@
 """Numbers that the models' authors publish."""
 
 import pytest
-from model_files import config_path
+from model_files import config_path, written
 
 from specadvisor.model import load_model
 
@@ -56,3 +56,25 @@ def test_per_layer_embeddings_are_resident_not_active():
     gemma = load_model(config_path("google/gemma-4-E4B"))
     assert gemma.active_parameters / 1e9 == pytest.approx(4.6, abs=0.1)
     assert gemma.lookup_parameters == 262144 * 42 * 256
+
+
+@pytest.mark.parametrize(
+    ("total_b", "active_b", "sizes"),
+    [
+        (355, 32, (5120, 92, 3, 12288, 1536, 160, True)),
+        (106, 12, (4096, 46, 1, 10944, 1408, 128, False)),
+    ],
+)
+def test_glm_4_5_report(tmp_path, total_b, active_b, sizes):
+    # GLM-4.5 report, arXiv 2508.06471, table 1 (355B-A32B and 106B-A12B); vocabulary of the published configs.
+    hidden, layers, dense, width, expert, experts, qk_norm = sizes
+    config = {
+        "model_type": "glm4_moe", "hidden_size": hidden, "num_hidden_layers": layers, "first_k_dense_replace": dense,
+        "intermediate_size": width, "moe_intermediate_size": expert, "n_routed_experts": experts, "num_experts_per_tok": 8,
+        "n_shared_experts": 1, "num_attention_heads": 96, "num_key_value_heads": 8, "head_dim": 128, "attention_bias": True,
+        "use_qk_norm": qk_norm, "vocab_size": 151552, "num_nextn_predict_layers": 1,
+    }  # fmt: skip
+    model = load_model(written(tmp_path, config))
+    assert model.total_parameters / 1e9 == pytest.approx(total_b, rel=0.01)
+    assert model.active_parameters / 1e9 == pytest.approx(active_b, rel=0.05)
+    assert model.mtp.modules == 1
