@@ -62,8 +62,8 @@ WEIGHT_FORMATS: dict[str, WeightFormat] = {
 }
 WEIGHT_ALIASES = {
     "bfloat16": "bf16", "float16": "fp16", "half": "fp16", "float32": "fp32", "fp8_e4m3": "fp8", "fp8_static": "fp8",
-    "sq": "int8", "int8_wo": "w8a16", "int4_wo": "w4a16", "w4a16_mxfp4": "mxfp4", "int4": "w4a16", "awq": "w4a16", "gptq": "w4a16",
-    "w8a8": "int8", "ud-q4_k_xl": "q4_k_xl", "f16": "fp16",
+    "sq": "int8", "int8_wo": "w8a16", "int4_wo": "w4a16", "w4a16_mxfp4": "mxfp4", "int4": "w4a16", "awq": "w4a16",
+    "gptq": "w4a16", "w8a8": "int8", "ud-q4_k_xl": "q4_k_xl", "f16": "fp16",
 }  # fmt: skip
 KV_BYTES = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "int8": 1.0, "q8_0": 8.5 / 8, "q4_0": 4.5 / 8, "nvfp4": 0.5625}
 
