@@ -1,4 +1,9 @@
-"""Acceptance of draft tokens: survival curves, their sources and their uncertainty."""
+"""Acceptance of draft tokens: survival curves, their sources and their uncertainty.
+
+``fit_acceptance`` and ``AcceptanceFit`` load on first use: a plain recommendation does not need them.
+"""
+
+from typing import TYPE_CHECKING, Any
 
 from specadvisor.acceptance.convert import (
     from_alpha,
@@ -12,12 +17,18 @@ from specadvisor.acceptance.convert import (
     from_steps,
     to_histogram,
 )
+from specadvisor.acceptance.effects import with_gain
 from specadvisor.acceptance.priors import prior
 from specadvisor.acceptance.survival import Survival
 from specadvisor.acceptance.workloads import parse_mix
 
+if TYPE_CHECKING:
+    from specadvisor.acceptance.fit import AcceptanceFit, fit_acceptance
+
 __all__ = [
+    "AcceptanceFit",
     "Survival",
+    "fit_acceptance",
     "from_alpha",
     "from_conditional",
     "from_counts",
@@ -30,4 +41,13 @@ __all__ = [
     "parse_mix",
     "prior",
     "to_histogram",
+    "with_gain",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("AcceptanceFit", "fit_acceptance"):
+        from specadvisor.acceptance import fit
+
+        return getattr(fit, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

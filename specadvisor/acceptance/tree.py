@@ -13,23 +13,13 @@ from specadvisor.errors import InputError
 from specadvisor.ranges import FloatArray
 
 # 1 - recall(w) = (1 - recall(1)) * w^-MISS_DECAY: through SPEED-Bench Table 9 (Qwen3-235B with EAGLE-3, depth 3:
-# AL 2.22, 2.55, 2.82, 3.04 with 1, 2, 4, 8 branches) within 0.03 of each.
-MISS_DECAY = 0.38
+# AL 2.22, 2.55, 2.82, 3.04 with 1, 2, 4, 8 branches at every node) within 0.02 of each.
+MISS_DECAY = 0.37
 
 
 def recall(first: float | FloatArray, width: int | FloatArray) -> FloatArray:
     """P(the ``width`` best guesses contain the target's token), from the best guess's own acceptance ``first``."""
     return np.asarray(1.0 - (1.0 - np.asarray(first)) * np.asarray(width, dtype=float) ** -MISS_DECAY)
-
-
-def wide_tree(curve: Survival, width: int, depth: int) -> Survival:
-    """Survival by depth of a tree that keeps ``width`` branches at every accepted node: the bound of any tree."""
-    if width < 1 or depth < 1:
-        raise InputError("tree", (width, depth), "a width and a depth of at least 1")
-    chain = np.concatenate(([1.0], curve.extended(depth)))
-    a = np.divide(chain[1:], chain[:-1], out=np.zeros(depth), where=chain[:-1] > 0)
-    s: FloatArray = np.asarray(np.cumprod(np.where(a > 0, recall(a, width), 0.0)), dtype=float)
-    return Survival(s, curve.sigma, f"{curve.source}; {width} branches a node", curve.known, None)
 
 
 def best_tree_gain(conditional: FloatArray, nodes: int, width: int = 10) -> FloatArray:
