@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
-from specadvisor.advise.evaluate import admitted_speculating, per_replica
+from specadvisor.advise.evaluate import admitted_speculating
 from specadvisor.advise.recommendation import NO_DRAFTER, Curve, DrafterRow, Load, MemoryBill
 from specadvisor.ranges import Range
 from specadvisor.step import Deployment, admitted, resident
@@ -46,8 +46,8 @@ def memory_bills(deployment: Deployment, load: Load, curves: Mapping[str, Curve]
     without = float(admitted(deployment, plain, users, float(load.context)))
     bills = [
         MemoryBill(
-            NO_DRAFTER, plain.total_bytes, plain.weight_bytes, 0.0, plain.reserve_bytes, plain.kv_pool_bytes, plain.kv_pool_tokens,
-            plain.kv_pool_tokens, without, without,
+            NO_DRAFTER, plain.total_bytes, plain.weight_bytes, 0.0, plain.reserve_bytes, plain.kv_pool_bytes,
+            plain.kv_pool_tokens, plain.kv_pool_tokens, without, without,
         )
     ]  # fmt: skip
     for curve in curves.values():
@@ -62,9 +62,3 @@ def memory_bills(deployment: Deployment, load: Load, curves: Mapping[str, Curve]
             )
         )  # fmt: skip
     return tuple(bills)
-
-
-def queued(deployment: Deployment, load: Load, batches: Sequence[float]) -> tuple[int, ...]:
-    """Stated loads that do not all run at once, given the batch on one replica at each."""
-    users, _ = per_replica(np.asarray(load.concurrency, dtype=float), deployment.dp)
-    return tuple(c for c, need, runs in zip(load.concurrency, users, batches, strict=True) if runs < need)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from specadvisor.advise.choose import Choice, Verdict
 from specadvisor.advise.evaluate import Evaluation
-from specadvisor.ranges import Range
+from specadvisor.ranges import FloatArray, Range
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -103,8 +103,8 @@ class Schedule:
 class Curve:
     """One drafter over (k, concurrency): arrays for plots and sweeps, and the choice at each load.
 
-    ``gain`` is the objective over plain decoding with its interval, after anchors. ``acceptance_known`` is False where
-    the survival curve is a catalogue value.
+    ``gain`` is the objective over plain decoding with its interval, after anchors; ``plain`` is plain decoding's own (1,
+    or 0 where it misses a limit). ``acceptance_known`` is False where the survival curve is a catalogue value.
     """
 
     drafter: Drafter
@@ -112,6 +112,7 @@ class Curve:
     acceptance_known: bool
     evaluation: Evaluation
     gain: Range
+    plain: FloatArray
     choices: tuple[Choice, ...]
 
     @property
@@ -209,7 +210,6 @@ class Recommendation:
     def to_frame(self) -> pd.DataFrame:
         """The ranking as a tidy table, units in the column names."""
         import pandas as pd
-
         from specadvisor.report.data import option_rows
 
         return pd.DataFrame(option_rows(self.ranking))
@@ -229,6 +229,18 @@ class Recommendation:
 
     def flags(self, engine: str | None = None) -> str:
         """Settings to paste into ``engine`` (default: the deployment's), with the versions they are for."""
-        from specadvisor.engines import flags
+        from specadvisor.engines import LaunchPlan, flags
 
-        return flags(self, engine or self.deployment.serving.id)
+        deployment, curve = self.deployment, self.curves.get(self.best.drafter)
+        tiers = tuple((tier.low, tier.high, tier.deployed_k) for tier in self.schedule.tiers)
+        plan = LaunchPlan(
+            kind=curve.drafter.kind if curve else NO_DRAFTER,
+            k=self.best.k,
+            model=deployment.model.name,
+            schedule=tiers if curve and deployment.dp == 1 else (),
+            concurrency_max=-(-max(self.load.concurrency) // deployment.dp),
+            gpu=deployment.gpu,
+            tp=deployment.tp,
+            dp=deployment.dp,
+        )
+        return flags(engine or deployment.serving.id, plan)

@@ -10,7 +10,7 @@ from specadvisor.advise.choose import Choice
 from specadvisor.advise.recommendation import Schedule, Tier
 from specadvisor.ranges import FloatArray, Range
 
-# A k that is this close to the best one stays in force: published ladders do not resolve less, and switching costs.
+# Loads share a tier while one k stays this close to each load's choice: published ladders do not resolve less.
 KEEP_WITHIN = 0.01
 POINTS_PER_OCTAVE = 4
 
@@ -35,55 +35,44 @@ def make_schedule(
     """Tiers of equal k. ``gain``: objective over plain decoding, (k, load); ``idle_gain``, ``idle_s``: per load, of a
     server that keeps the drafter loaded without using it.
     """
-    mid = np.asarray(gain.mid)
-    ks = np.asarray(k, dtype=int).ravel()
-    chosen: list[int] = []
-    for column, choice in enumerate(choices):
-        chosen.append(_kept(chosen[-1] if chosen else None, choice, ks, mid[:, column]))
-    deployed = [
-        int(ks[np.argmax(mid[:, c])]) if mid[:, c].max() > idle_gain[c] and choices[c].k == 0 else chosen[c]
-        for c in range(len(loads))
-    ]
+    mid, ks = np.asarray(gain.mid), np.asarray(k, dtype=int).ravel()
     tiers: list[Tier] = []
-    start = 0
-    for end in range(1, len(loads) + 1):
-        if end < len(loads) and (chosen[end], deployed[end]) == (chosen[start], deployed[start]):
-            continue
-        last = end - 1
-        at = np.flatnonzero(ks == chosen[start])
-        speedup = Range(1.0, 1.0, 1.0)
+    for start, end, chosen in runs(choices, ks, mid):
+        at = np.flatnonzero(ks == chosen)
+        speedup, deployed = Range(1.0, 1.0, 1.0), chosen
         if at.size:
             low, middle, high = (np.asarray(v)[at[0], start:end] for v in (gain.low, gain.mid, gain.high))
             speedup = Range(float(low.min()), float(np.median(middle)), float(high.max()))
-        low_load = loads[start] if start == 0 else loads[start - 1] + 1
+        else:
+            inside = mid[:, start:end].mean(axis=1)
+            deployed = int(ks[inside.argmax()]) if inside.max() > idle_gain[start:end].mean() else 0
+        low_load = 1 if start == 0 else loads[start - 1] + 1
+        last = end - 1
         tiers.append(
-            Tier(
-                low_load,
-                loads[last],
-                chosen[start],
-                deployed[start],
-                speedup,
-                held_bytes,
-                float(idle_s[last]),
-                float(idle_gain[last]),
-            )
+            Tier(low_load, loads[last], chosen, deployed, speedup, held_bytes, float(idle_s[last]), float(idle_gain[last]))
         )
-        start = end
-    return Schedule(drafter, tuple(tiers), _crossover(loads, chosen))
+    off = tiers[-1].low if tiers[-1].k == 0 else None
+    return Schedule(drafter, tuple(tiers), off)
 
 
-def _kept(previous: int | None, choice: Choice, ks: FloatArray, gains: FloatArray) -> int:
-    """The previous load's k while it is within ``KEEP_WITHIN`` of this load's best; else the choice."""
-    if previous is None or previous == choice.k:
-        return choice.k
-    best = max(1.0, float(gains.max()))
-    value = 1.0 if previous == 0 else float(gains[np.flatnonzero(ks == previous)[0]])
-    return previous if choice.k != 0 and previous != 0 and value >= (1.0 - KEEP_WITHIN) * best else choice.k
+def runs(choices: Sequence[Choice], ks: FloatArray, gains: FloatArray) -> list[tuple[int, int, int]]:
+    """(first, one past last, k): greedily the longest runs of loads over which one k is within ``KEEP_WITHIN`` of the choice."""
+    found: list[tuple[int, int, int]] = []
+    start, common = 0, _near(choices[0], ks, gains[:, 0])
+    for column in range(1, len(choices) + 1):
+        here = common & _near(choices[column], ks, gains[:, column]) if column < len(choices) else set()
+        if here:
+            common = here
+            continue
+        total = {k: 0.0 if k == 0 else float(gains[np.flatnonzero(ks == k)[0], start:column].mean()) for k in common}
+        found.append((start, column, max(sorted(total), key=lambda k: total[k])))
+        if column < len(choices):
+            start, common = column, _near(choices[column], ks, gains[:, column])
+    return found
 
 
-def _crossover(loads: Sequence[int], chosen: Sequence[int]) -> int | None:
-    """Lowest load from which on every choice is 0."""
-    off = len(loads)
-    while off > 0 and chosen[off - 1] == 0:
-        off -= 1
-    return loads[off] if off < len(loads) else None
+def _near(choice: Choice, ks: FloatArray, gains: FloatArray) -> set[int]:
+    """The choice and every other k within ``KEEP_WITHIN`` of its gain; 0 shares a tier with nothing."""
+    if choice.k == 0:
+        return {0}
+    return {choice.k} | {int(k) for k in ks[gains >= (1.0 - KEEP_WITHIN) * choice.gain.mid]}

@@ -91,3 +91,14 @@ def step_sigma(step: StepTime, sigmas: Mapping[str, float]) -> FloatArray:
     """Log standard deviation of one absolute step time: nothing cancels here."""
     variance = sum((seconds / step.total_s * sigmas[name]) ** 2 for name, seconds in step.components.items())
     return np.sqrt(variance)
+
+
+def profile_states(deployment: Deployment) -> str:
+    """One sentence: how well the kernel laws are known for this GPU."""
+    state = error_band(deployment.gpu, "gemm", deployment.model.weight_format, deployment.serving.id)
+    meaning = {
+        "measured": "measured on this GPU",
+        "sibling": "taken from GPUs of the same family",
+        "extrapolated": "family defaults, no GPU of this kind was measured",
+    }[state[2]]
+    return f"kernel times: {meaning} (median error {state[0]:.0%}, p90 {state[1]:.0%} for the matrices); calibrate to sharpen"

@@ -1,0 +1,5 @@
+"""``python -m specadvisor``."""
+
+from specadvisor.cli.app import main
+
+main()

@@ -1,0 +1,164 @@
+"""Bind a deployment once, ask often."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import ArrayLike
+
+from specadvisor.advise.acceptance_input import Stated
+from specadvisor.advise.anchor import Anchor
+from specadvisor.advise.answer import recommend
+from specadvisor.advise.candidates import candidates
+from specadvisor.advise.evaluate import Evaluation, evaluate
+from specadvisor.advise.explain import Explanation, explain
+from specadvisor.advise.inputs import make_load
+from specadvisor.advise.recommendation import Recommendation
+from specadvisor.drafters import Drafter
+from specadvisor.errors import InputError
+from specadvisor.hardware import Gpu, load_gpu
+from specadvisor.model import Architecture, load_model
+from specadvisor.serving import load_engine
+from specadvisor.step import Deployment, StepTime, check_fits, resident, target_step
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from specadvisor.advise.tuner import Tuner
+
+Drafters = str | Drafter | Sequence["str | Drafter"]
+
+
+class Advisor:
+    """Advice for one model on one deployment. ``tp``, ``ep``, ``dp``, ``pp`` count GPUs; ``kv``: format of the cache.
+
+    Raises ``InputError`` for values that cannot be used and ``DoesNotFit`` where the weights leave no room for a cache.
+    """
+
+    def __init__(
+        self,
+        model: str | Architecture,
+        gpu: str | Gpu,
+        engine: str = "vllm",
+        *,
+        tp: int = 1,
+        ep: int = 1,
+        dp: int = 1,
+        pp: int = 1,
+        weights: str | None = None,
+        kv: str | None = None,
+        engine_version: str | None = None,
+        graphs: bool = True,
+        async_scheduling: bool | None = None,
+        power_limit_w: float | None = None,
+    ) -> None:
+        architecture = model if isinstance(model, Architecture) else load_model(model, weights=weights, kv=kv)
+        card = gpu if isinstance(gpu, Gpu) else load_gpu(gpu, power_limit_w=power_limit_w)
+        serving = load_engine(engine, engine_version)
+        self.deployment = Deployment(
+            architecture, card, serving, tp=tp, ep=ep, dp=dp, pp=pp, kv_format=kv or architecture.kv_format, graphs=graphs,
+            async_scheduling=async_scheduling,
+        )  # fmt: skip
+        check_fits(self.deployment, resident(self.deployment))
+
+    def step(self, batch: ArrayLike, query_tokens: ArrayLike, context: ArrayLike) -> StepTime:
+        """Seconds of one forward pass by component; ``batch`` sequences of one replica, arrays broadcast."""
+        return target_step(self.deployment, batch, query_tokens, context)
+
+    def evaluate(
+        self,
+        drafter: str | Drafter,
+        k: ArrayLike,
+        concurrency: ArrayLike,
+        context: ArrayLike,
+        *,
+        acceptance: Stated | None = None,
+        workload: str = "mixed",
+        temperature: float = 0.0,
+        input_tokens: ArrayLike | None = None,
+        output_tokens: ArrayLike | None = None,
+        modifiers: Sequence[str] = (),
+    ) -> Evaluation:
+        """Costs and gains of one drafter over any grid; the arrays broadcast against each other."""
+        found = candidates(self.deployment, drafter, acceptance, workload, temperature, modifiers)
+        one = found.drafters[0]
+        return evaluate(self.deployment, one, found.survival[one.name], k, concurrency, context, input_tokens, output_tokens)
+
+    def sweep(
+        self,
+        drafters: Drafters | None = None,
+        k: int | Sequence[int] | None = None,
+        concurrency: int | Sequence[int] | None = None,
+        context: int | Sequence[int] | None = None,
+        *,
+        input_tokens: int | None = None,
+        output_tokens: int | None = None,
+        acceptance: Stated | None = None,
+        workload: str = "mixed",
+        temperature: float = 0.0,
+        modifiers: Sequence[str] = (),
+    ) -> pd.DataFrame:
+        """The whole grid as a tidy table, one row per point, units in the column names; k = 0 rows are plain decoding."""
+        from specadvisor.advise.sweep import sweep
+
+        found = candidates(self.deployment, drafters, acceptance, workload, temperature, modifiers)
+        return sweep(self.deployment, found, k, concurrency, context, input_tokens, output_tokens)
+
+    def recommend(
+        self,
+        concurrency: int | Sequence[int] | None = None,
+        input_tokens: int | None = None,
+        output_tokens: int | None = None,
+        *,
+        context: int | None = None,
+        workload: str = "mixed",
+        temperature: float = 0.0,
+        drafters: Drafters | None = None,
+        acceptance: Stated | None = None,
+        objective: str = "throughput",
+        max_tpot_s: float | None = None,
+        max_ttft_s: float | None = None,
+        modifiers: Sequence[str] = (),
+        anchors: Sequence[str | Anchor] = (),
+        gpu_price: float | None = None,
+        train_gpu_hours: float | None = None,
+        command: str = "specadvisor recommend ...",
+    ) -> Recommendation:
+        """Which drafter, how many draft tokens, at which load, how sure.
+
+        ``drafters``: None ranks every drafter that is legal here. ``acceptance``: see ``parse_acceptance``; None takes the
+        catalogue, which the answer then says first. ``anchors``: measured points, ``"concurrency=1,k=3,speedup=1.9"``.
+        ``gpu_price`` (per GPU hour) with ``train_gpu_hours``: break-even of training the drafter.
+        """
+        load = make_load(
+            concurrency, input_tokens, output_tokens, context, workload, temperature, objective, max_tpot_s, max_ttft_s
+        )
+        if (gpu_price is None) != (train_gpu_hours is None):
+            raise InputError("break-even", gpu_price or train_gpu_hours, "a GPU price together with training GPU hours")
+        found = candidates(self.deployment, drafters, acceptance, load.workload, load.temperature, modifiers)
+        return recommend(self.deployment, load, found, anchors, gpu_price, train_gpu_hours, command)
+
+    def explain(
+        self,
+        drafter: str | Drafter,
+        k: int,
+        concurrency: int,
+        input_tokens: int | None = None,
+        output_tokens: int | None = None,
+        *,
+        context: int | None = None,
+        workload: str = "mixed",
+        temperature: float = 0.0,
+        acceptance: Stated | None = None,
+        modifiers: Sequence[str] = (),
+    ) -> Explanation:
+        """The guideline trace of one point: times by component, the five guidelines, and where each number comes from."""
+        load = make_load(concurrency, input_tokens, output_tokens, context, workload, temperature, "throughput", None, None)
+        found = candidates(self.deployment, drafter, acceptance, workload, temperature, modifiers)
+        return explain(self.deployment, found, load, k)
+
+    def tuner(self, drafter: str | Drafter, concurrency: Sequence[int], context: int = 2048, **options: Any) -> Tuner:
+        """An online choice of k that learns the acceptance while serving: ``observe`` and ``choose``."""
+        from specadvisor.advise.tuner import make_tuner
+
+        return make_tuner(self, drafter, concurrency, context, **options)

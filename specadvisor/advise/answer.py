@@ -1,0 +1,162 @@
+"""Puts a recommendation together: evaluate every candidate, choose, explain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from specadvisor.advise.anchor import Anchor, Correction, parse_anchor
+from specadvisor.advise.break_even import BreakEven, break_even
+from specadvisor.advise.candidates import Candidates
+from specadvisor.advise.caveats import caveats
+from specadvisor.advise.comparison import drafter_row, memory_bills
+from specadvisor.advise.evaluate import Baseline
+from specadvisor.advise.gain import Gains, gains
+from specadvisor.advise.guidelines import GuidelineTrace, trace
+from specadvisor.advise.options import options, plain_options
+from specadvisor.advise.rank import anchored, best_setting, choices, grid, plain_grid, schedule_of
+from specadvisor.advise.recommendation import NO_DRAFTER, Curve, Load, Option, Recommendation, Schedule, Tier
+from specadvisor.advise.uncertainty import profile_states
+from specadvisor.advise.wording import headline, measurement_plan
+from specadvisor.drafters import Drafter
+from specadvisor.errors import InputError
+from specadvisor.ranges import Range
+from specadvisor.step import Deployment
+
+
+def recommend(
+    deployment: Deployment,
+    load: Load,
+    found: Candidates,
+    anchors: Sequence[str | Anchor] = (),
+    gpu_price: float | None = None,
+    train_gpu_hours: float | None = None,
+    command: str = "specadvisor recommend ...",
+) -> Recommendation:
+    """The answer for ``load``; ``command`` is what the measurement plan tells the user to run again."""
+    points = [a if isinstance(a, Anchor) else parse_anchor(a) for a in anchors]
+    _check_anchors(points, found.drafters)
+    plain = plain_grid(deployment, load, load.concurrency)
+    curves: dict[str, Curve] = {}
+    ranking: list[Option] = plain_options(deployment, load, plain)
+    fixes: dict[str, Correction] = {}
+    for drafter in found.drafters:
+        fix = anchored(deployment, drafter, found.survival[drafter.name], load, points)
+        if fix:
+            fixes[drafter.name] = fix
+        curve, gained = _curve(deployment, load, found, drafter, plain, fix)
+        curves[drafter.name] = curve
+        ranking += options(load, curve, gained)
+    ranking.sort(key=lambda o: (o.concurrency, -o.objective, o.k))
+    best, top = best_setting(curves, ranking)
+    fix = fixes.get(top.name) if top else None
+    schedule = schedule_of(deployment, load, top, fix) if top else _never(load)
+    plan = measurement_plan(deployment, load, top, command, fix)
+    return Recommendation(
+        deployment=deployment,
+        load=load,
+        headline=headline(load, best, schedule, curves, ranking, plan),
+        best=best,
+        ranking=tuple(ranking),
+        schedule=schedule,
+        guidelines=_traces(deployment, top),
+        drafters=tuple(drafter_row(deployment, curve) for curve in curves.values()),
+        memory=memory_bills(deployment, load, curves),
+        warnings=(*deployment.model.warnings, *(caveats(deployment, load, top) if top else ())),
+        assumptions=_assumptions(deployment, load, found, top),
+        measurement_plan=plan,
+        excluded=found.excluded,
+        break_even=_break_even(deployment, load, plain, top, gpu_price, train_gpu_hours),
+        anchors=tuple(text for name, fix in fixes.items() for text in _anchor_notes(name, fix)),
+        curves=curves,
+    )
+
+
+def _curve(
+    deployment: Deployment, load: Load, found: Candidates, drafter: Drafter, plain: Baseline, fix: Correction | None
+) -> tuple[Curve, Gains]:
+    survival = found.survival[drafter.name]
+    evaluation = grid(deployment, drafter, survival, load, load.concurrency, plain)
+    gained = gains(deployment, drafter, load, evaluation, fix)
+    picked = choices(gained, evaluation.k, survival.known)
+    return Curve(drafter, survival, survival.known, evaluation, gained.gain, gained.plain, picked), gained
+
+
+def _check_anchors(anchors: Sequence[Anchor], drafters: Sequence[Drafter]) -> None:
+    kinds = sorted({d.kind for d in drafters})
+    for anchor in anchors:
+        if not anchor.drafter and len(kinds) > 1:
+            raise InputError(
+                "anchor", anchor.label, f"a drafter beside it, one of {', '.join(kinds)}", "Or name one --drafter."
+            )
+        if anchor.drafter and anchor.drafter not in kinds:
+            raise InputError("anchor", anchor.drafter, f"one of the drafters compared: {', '.join(kinds)}")
+
+
+def _traces(deployment: Deployment, curve: Curve | None) -> tuple[GuidelineTrace, ...]:
+    if curve is None:
+        return ()
+    return tuple(
+        trace(deployment, curve.drafter, curve.survival, curve.evaluation, column, choice.k)
+        for column, choice in enumerate(curve.choices)
+    )
+
+
+def _never(load: Load) -> Schedule:
+    """No drafter can run here: plain decoding at every load."""
+    one = Range(1.0, 1.0, 1.0)
+    tier = Tier(1, max(load.concurrency), 0, 0, one, 0.0, 0.0, 1.0)
+    return Schedule(NO_DRAFTER, (tier,), 1)
+
+
+def _assumptions(deployment: Deployment, load: Load, found: Candidates, top: Curve | None) -> tuple[str, ...]:
+    serving = deployment.serving
+    lines = [
+        f"{serving.id} {serving.version}, one replica on {deployment.ranks} GPU(s), dp {deployment.dp}, KV cache {deployment.kv_format}"
+    ]
+    lines += serving.notes
+    if load.input_tokens is None or load.output_tokens is None:
+        lines.append(
+            f"prompt or output length not stated: {load.context} keys in a decode step, no prefill term (throughput gains are "
+            "smaller with long prompts)"
+        )
+    else:
+        lines.append(
+            f"closed loop: each request reads {load.input_tokens} tokens and writes {load.output_tokens}, "
+            f"{load.context} keys in a mean step; Poisson arrivals are a different question"
+        )
+    lines.append(f"workload {load.workload}, temperature {load.temperature:g}, objective {load.objective}")
+    lines.append(profile_states(deployment))
+    if top is not None:
+        lines.append(f"acceptance of {top.name}: {top.survival.source}")
+        lines += top.survival.notes
+        lines += top.drafter.assumptions
+    return (*lines, *found.notes)
+
+
+def _break_even(
+    deployment: Deployment, load: Load, plain: Baseline, top: Curve | None, price: float | None, hours: float | None
+) -> BreakEven | None:
+    """At the stated load where the drafter gains most money per hour: the largest one it still speeds up."""
+    if price is None or hours is None or top is None:
+        return None
+    paying = [c for c, choice in enumerate(top.choices) if choice.k > 0 and choice.gain.mid > 1.0]
+    column = paying[-1] if paying else len(load.concurrency) - 1
+    choice = top.choices[column]
+    row = np.flatnonzero(top.evaluation.k.ravel() == max(choice.k, 1))[0]
+    speedup = top.evaluation.throughput_speedup
+    shape = np.broadcast_shapes(top.evaluation.k.shape, top.evaluation.concurrency.shape)
+    low, mid, high = (float(np.broadcast_to(v, shape)[row, column]) for v in (speedup.low, speedup.mid, speedup.high))
+    tok_s = float(np.broadcast_to(plain.throughput_tok_s, (1, len(load.concurrency)))[0, column])
+    gpus = deployment.ranks * deployment.dp
+    return break_even(top.name, load.concurrency[column], tok_s, Range(low, mid, high), gpus, price, hours)
+
+
+def _anchor_notes(name: str, fix: Correction) -> list[str]:
+    notes = [
+        f"{name}: {anchor.label}, predicted {anchor.speedup / float(np.exp(log)):.2f}x; speed-ups elsewhere are multiplied by "
+        f"{float(np.exp(fix.log_factor(anchor.concurrency))):.2f} near this load"
+        for anchor, log in zip(fix.anchors, fix.logs, strict=True)
+    ]
+    return notes + list(fix.contradictions)

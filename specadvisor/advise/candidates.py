@@ -1,0 +1,81 @@
+"""The drafters of a question and the survival curve of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from specadvisor.acceptance import Survival
+from specadvisor.advise.acceptance_input import Stated, curves
+from specadvisor.drafters import Drafter, legal_drafters, load_drafter
+from specadvisor.errors import InputError
+from specadvisor.step import Deployment, resident
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """``drafters`` that can run here, ``survival`` by name, ``excluded`` names with the reason, ``notes`` for the user."""
+
+    drafters: tuple[Drafter, ...]
+    survival: dict[str, Survival]
+    excluded: dict[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def candidates(
+    deployment: Deployment,
+    asked: str | Drafter | Sequence[str | Drafter] | None,
+    acceptance: Stated | None,
+    workload: str,
+    temperature: float,
+    modifiers: Sequence[str] = (),
+) -> Candidates:
+    """Every legal drafter, or the ones asked for; those that cannot run are left out with the reason.
+
+    Raises ``InputError`` where none of the drafters asked for can run, with the reason of the first.
+    """
+    model, serving = deployment.model, deployment.serving
+    if asked is None:
+        wanted: list[Drafter] = legal_drafters(model, serving)
+    else:
+        items = [asked] if isinstance(asked, str | Drafter) else list(asked)
+        wanted = [d if isinstance(d, Drafter) else load_drafter(d, model, serving.id) for d in items]
+    if modifiers:
+        wanted = [_modified(drafter, modifiers) for drafter in wanted]
+    usable: list[Drafter] = []
+    excluded: dict[str, str] = {}
+    for drafter in _named_apart(wanted):
+        reason = drafter.legality(model, serving)
+        memory = resident(deployment, drafter.on(deployment))
+        if reason is None and not memory.fits:
+            reason = f"its {drafter.on(deployment).resident_bytes / 1e9:.1f} GB do not fit beside the target"
+        if reason is None:
+            usable.append(drafter)
+        else:
+            excluded[drafter.name] = reason
+    if asked is not None and not usable:
+        name, reason = next(iter(excluded.items()))
+        raise InputError(
+            "drafter", name, f"one that {serving.id} can run for {model.name}", reason[:1].upper() + reason[1:] + "."
+        )
+    survival, notes = curves(acceptance, usable, workload, temperature)
+    return Candidates(tuple(usable), survival, excluded, tuple(notes))
+
+
+def _modified(drafter: Drafter, modifiers: Sequence[str]) -> Drafter:
+    from specadvisor.drafters.modifiers import parse_modifier
+
+    return drafter.with_modifiers([parse_modifier(text) for text in modifiers])
+
+
+def _named_apart(drafters: Sequence[Drafter]) -> list[Drafter]:
+    """The drafters with a number behind names that occur more than once."""
+    from dataclasses import replace
+
+    seen: dict[str, int] = {}
+    result: list[Drafter] = []
+    for drafter in drafters:
+        seen[drafter.name] = seen.get(drafter.name, 0) + 1
+        count = seen[drafter.name]
+        result.append(drafter if count == 1 else replace(drafter, name=f"{drafter.name} #{count}"))
+    return result

@@ -1,0 +1,249 @@
+"""What a user should hear besides the numbers: published pitfalls that this case meets.
+
+Each rule is one function that returns a sentence or None; sources are public threads and sweeps (docs/model.md lists them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from specadvisor.advise.evaluate import per_replica
+from specadvisor.advise.recommendation import Curve, Load
+from specadvisor.kernels import distinct_experts
+from specadvisor.model.architecture import Attention, Moe, Recurrent
+from specadvisor.step import Deployment
+
+if TYPE_CHECKING:
+    from specadvisor.drafters import Drafter
+
+# First-position acceptance below these: probably a broken pairing, and almost certainly a bug (published threads).
+BROKEN_PAIRING, BUG = 0.40, 0.20
+TTFT_SHARE = 0.05
+
+
+@dataclass(frozen=True)
+class Case:
+    """What the rules look at: one drafter at the loads asked for."""
+
+    deployment: Deployment
+    load: Load
+    curve: Curve
+
+    @property
+    def drafter(self) -> Drafter:
+        return self.curve.drafter
+
+    @property
+    def k(self) -> int:
+        """Largest k that is chosen at any load, at least 1."""
+        return max(1, *(c.k for c in self.curve.choices))
+
+    @property
+    def recurrent(self) -> bool:
+        return any(isinstance(la.mixer, Recurrent) for la in self.deployment.model.layers)
+
+    @property
+    def attention(self) -> list[Attention]:
+        return [la.mixer for la in self.deployment.model.layers if isinstance(la.mixer, Attention)]
+
+
+def _experts_grow(case: Case) -> str | None:
+    experts = [la.feed_forward for la in case.deployment.model.layers if isinstance(la.feed_forward, Moe)]
+    if not experts:
+        return None
+    users, part = min(case.load.concurrency), experts[0]
+    one, more = (float(distinct_experts(np.asarray(float(users * n)), part.experts, part.top_k)) for n in (1, case.k + 1))
+    if more < 1.5 * one:
+        return None
+    return (
+        f"MoE at concurrency {users}: verifying {case.k + 1} tokens reads about {more:.0f} of {part.experts} experts "
+        f"instead of {one:.0f}, so a verification costs more than a step; "
+        "real routing of neighbouring tokens overlaps more than assumed."
+    )
+
+
+def _no_free_rows(case: Case) -> str | None:
+    mla = [m for m in case.attention if m.kind == "mla" and not m.top_k]
+    if not mla:
+        return None
+    heads = mla[0].heads_on_rank(case.deployment.tp)
+    backend = case.deployment.serving.attention_backend(case.deployment.gpu, mla[0].key_dim, mla=True)
+    if backend.free_draft_length(heads) > 0:
+        return None
+    return (
+        f"MLA with {heads:.0f} query heads a rank has no free attention rows: attention time grows from the first draft token "
+        f"({backend.name}). More tensor parallelism frees rows."
+    )
+
+
+def _sparse_per_token(case: Case) -> str | None:
+    if any(m.top_k for m in case.attention):
+        return "Sparse attention reads its chosen keys once per query token, so every draft token costs attention time."
+    return None
+
+
+def _verify_cliff(case: Case) -> str | None:
+    layers = [m for m in case.attention if m.kind == "gqa"]
+    if not layers:
+        return None
+    backend = case.deployment.serving.attention_backend(case.deployment.gpu, layers[0].key_dim)
+    lost = [] if backend.packs else ["reads the cache once per query head"]
+    lost += [] if backend.splits_kv_multi_query else ["does not split a long cache over the GPU"]
+    if not lost:
+        return None
+    return (
+        f"{backend.name} on this GPU {' and '.join(lost)} as soon as there is a draft token: expect a cliff "
+        "from k = 0 to 1 at long context."
+    )
+
+
+def _state_slots(case: Case) -> str | None:
+    if not case.recurrent:
+        return None
+    size = case.deployment.model.state_bytes_per_sequence / case.deployment.ranks / 1e6
+    return (
+        "Hybrid model: every draft token writes a recurrent state and keeps it to roll back to, "
+        f"{case.k + 1} x {size:.0f} MB a request at this k: admission shrinks with k, and this cost has no free region."
+    )
+
+
+def _prefix_cache(case: Case) -> str | None:
+    if case.recurrent and case.deployment.serving.id == "vllm" and case.drafter.kind in ("mtp", "dflash", "dflash2", "dspark"):
+        return (
+            "vLLM has turned prefix-cache hits off on hybrid models with this kind of drafter: compare hit rates "
+            "before and after."
+        )
+    return None
+
+
+def _slower_first_token(case: Case) -> str | None:
+    if case.load.input_tokens is None:
+        return None
+    extra = float(case.drafter.on(case.deployment).drafter_prefill_s(case.deployment, case.load.input_tokens))
+    whole = float(np.asarray(case.curve.evaluation.prefill_s))
+    if not whole or extra < TTFT_SHARE * whole:
+        return None
+    return f"Time to first token rises by about {extra * 1e3:.1f} ms ({extra / whole:.0%}): the drafter reads the prompt too."
+
+
+def _past_graphs(case: Case) -> str | None:
+    deployment, evaluation = case.deployment, case.curve.evaluation
+    if not deployment.graphs:
+        return "Without CUDA graphs every kernel is launched by the host: gains measured eagerly do not carry over to graphs."
+    shape = np.broadcast_shapes(evaluation.k.shape, evaluation.concurrency.shape)
+    batch, query = (np.broadcast_to(v, shape) for v in (evaluation.batch, evaluation.verified_tokens))
+    chosen = np.asarray([max(c.k, 1) for c in case.curve.choices])
+    rows = np.searchsorted(evaluation.k.ravel(), chosen)
+    columns = np.arange(shape[1])
+    batch, query = batch[rows, columns], query[rows, columns]
+    beyond = batch * query > deployment.serving.graph_ceiling(deployment.gpu, batch, query)
+    if not beyond.any():
+        return None
+    first = case.load.concurrency[int(np.argmax(beyond))]
+    return (
+        f"From concurrency {first} on the verified tokens exceed the largest captured graph: raise the "
+        "capture size or expect eager steps."
+    )
+
+
+def _queueing(case: Case) -> str | None:
+    evaluation = case.curve.evaluation
+    shape = np.broadcast_shapes(evaluation.k.shape, evaluation.concurrency.shape)
+    rows = np.searchsorted(evaluation.k.ravel(), [max(c.k, 1) for c in case.curve.choices])
+    batch = np.broadcast_to(evaluation.batch, shape)[rows, np.arange(shape[1])]
+    need, _ = per_replica(np.asarray(case.load.concurrency, dtype=float), case.deployment.dp)
+    waits = np.flatnonzero(batch < need)
+    if not waits.size:
+        return None
+    first = int(waits[0])
+    plain = float(np.broadcast_to(evaluation.baseline_batch, (1, shape[1]))[0, first])
+    without = f"{plain:.0f} without a drafter" if plain < need[first] else "all of them without a drafter"
+    return (
+        f"From concurrency {case.load.concurrency[first]} on requests queue: {batch[first]:.0f} run at once on a replica "
+        f"({without}). TPOT can then improve while throughput falls."
+    )
+
+
+def _admission_default(case: Case) -> str | None:
+    serving, gpu = case.deployment.serving, case.deployment.gpu
+    limit = serving.max_requests(gpu, True)
+    users = max(case.load.concurrency) / case.deployment.dp
+    if users <= limit:
+        return None
+    return (
+        f"{serving.id} runs {limit} requests at once by default when speculating: at concurrency "
+        f"{max(case.load.concurrency)} the rest queues unless you raise it."
+    )
+
+
+def _short_training(case: Case) -> str | None:
+    shape = case.drafter.shape
+    trained = shape.trained_context if shape else 0
+    if not trained or case.load.context <= trained:
+        return None
+    return (
+        f"{case.drafter.name} was trained on contexts up to {trained} tokens and this load has "
+        f"{case.load.context}: acceptance usually collapses beyond."
+    )
+
+
+def _broken_pairing(case: Case) -> str | None:
+    first = float(case.curve.survival.s[0])
+    if (
+        not case.curve.acceptance_known
+        or first >= BROKEN_PAIRING
+        or case.drafter.kind in ("ngram", "suffix", "rest", "lookahead")
+    ):
+        return None
+    sure = "is a bug, not a matter of tuning" if first < BUG else "is probably a broken pairing"
+    return (
+        f"First-position acceptance of {first:.0%} {sure}: check checkpoint, chat template, quantisation of "
+        "the head and engine version."
+    )
+
+
+def _quantised_head(case: Case) -> str | None:
+    if case.drafter.kind != "mtp" or case.deployment.model.weight_format in ("bf16", "fp16", "fp8", "fp8_block"):
+        return None
+    return (
+        "Quantised checkpoint: MTP heads quantised with it have shown 0% acceptance; check that the head stays in 16 or 8 bit."
+    )
+
+
+def _power_limited(case: Case) -> str | None:
+    if case.deployment.gpu.clock_scale >= 1.0:
+        return None
+    return (
+        f"Clocks at {case.deployment.gpu.clock_scale:.0%}: verification is compute and slows down, plain "
+        "decoding hardly does, so the gain shrinks."
+    )
+
+
+def _greedy_drafts(case: Case) -> str | None:
+    if case.load.temperature > 0 and case.drafter.kind == "draft_model":
+        return (
+            "Above temperature 0 an external draft model loses about a third of its accepted tokens where the "
+            "engine drafts greedily."
+        )
+    return None
+
+
+def _lossy_rule(case: Case) -> str | None:
+    return f"{case.drafter.name} changes the distribution of the output." if case.drafter.lossy else None
+
+
+RULES: tuple[Callable[[Case], str | None], ...] = (
+    _experts_grow, _no_free_rows, _sparse_per_token, _verify_cliff, _state_slots, _prefix_cache,
+    _slower_first_token, _past_graphs, _queueing, _admission_default,
+    _short_training, _broken_pairing, _quantised_head, _power_limited, _greedy_drafts, _lossy_rule,
+)  # fmt: skip
+
+
+def caveats(deployment: Deployment, load: Load, curve: Curve) -> tuple[str, ...]:
+    """Every sentence that applies to ``curve``'s drafter under ``load``."""
+    case = Case(deployment, load, curve)
+    return tuple(text for rule in RULES if (text := rule(case)))

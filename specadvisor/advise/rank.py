@@ -1,0 +1,137 @@
+"""From evaluated drafters to the best setting and the schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from specadvisor.acceptance import Survival
+from specadvisor.advise.anchor import Anchor, Correction, correction
+from specadvisor.advise.choose import Choice, choose_k
+from specadvisor.advise.evaluate import Baseline, Evaluation, admitted_speculating, baseline, evaluate, per_replica
+from specadvisor.advise.gain import Gains, gains
+from specadvisor.advise.recommendation import NO_DRAFTER, Best, Curve, Load, Option, Schedule
+from specadvisor.advise.schedule import make_schedule, schedule_loads
+from specadvisor.drafters import Drafter
+from specadvisor.errors import InputError
+from specadvisor.ranges import FloatArray, Range
+from specadvisor.step import Deployment, resident, target_step
+
+
+def grid(
+    deployment: Deployment,
+    drafter: Drafter,
+    survival: Survival,
+    load: Load,
+    loads: Sequence[int],
+    plain: Baseline | None = None,
+) -> Evaluation:
+    """The drafter over (its draft lengths, ``loads``)."""
+    k = np.asarray(drafter.allowed_k(), dtype=float)[:, None]
+    users = np.asarray(loads, dtype=float)[None, :]
+    return evaluate(
+        deployment, drafter, survival, k, users, float(load.context), load.input_tokens, load.output_tokens, plain=plain
+    )
+
+
+def plain_grid(deployment: Deployment, load: Load, loads: Sequence[int]) -> Baseline:
+    """Plain decoding at ``loads`` (second axis)."""
+    users = np.asarray(loads, dtype=float)[None, :]
+    return baseline(deployment, users, float(load.context), load.input_tokens, load.output_tokens)
+
+
+def choices(found: Gains, k: FloatArray, known: bool) -> tuple[Choice, ...]:
+    """The choice of k at each load."""
+    gain = [np.broadcast_to(v, np.shape(found.meets)) for v in (found.gain.low, found.gain.mid, found.gain.high)]
+    columns = range(np.shape(found.meets)[1])
+    return tuple(
+        choose_k(k.ravel(), Range(*(v[:, c] for v in gain)), acceptance_known=known, plain=float(found.plain[c]))
+        for c in columns
+    )
+
+
+def anchored(
+    deployment: Deployment, drafter: Drafter, survival: Survival, load: Load, anchors: Sequence[Anchor]
+) -> Correction | None:
+    """The correction that the user's measured points imply for this drafter; None without any."""
+    mine = [a for a in anchors if not a.drafter or a.drafter == drafter.kind]
+    if not mine:
+        return None
+    predicted: list[float] = []
+    for anchor in mine:
+        if anchor.k > drafter.k_max:
+            raise InputError("anchor k", anchor.k, f"at most {drafter.k_max} draft tokens for {drafter.name}")
+        at = evaluate(
+            deployment, drafter, survival, float(anchor.k), anchor.concurrency, float(load.context), load.input_tokens,
+            load.output_tokens,
+        )  # fmt: skip
+        of = at.throughput_speedup if anchor.quantity == "throughput" else at.tpot_speedup
+        predicted.append(float(of.mid))
+    return correction(mine, predicted)
+
+
+def score(curve: Curve) -> float:
+    """Mean log gain over the stated loads when each runs its own k (never below plain decoding)."""
+    return float(np.mean([np.log(max(choice.gain.mid, 1e-9)) for choice in curve.choices]))
+
+
+def best_setting(curves: Mapping[str, Curve], ranking: Sequence[Option]) -> tuple[Best, Curve | None]:
+    """The drafter with the best mean log gain when k follows the load, and its best single k over all loads."""
+    allowed = [c for c in curves.values() if not c.drafter.lossy] or list(curves.values())
+    top = max(allowed, key=score, default=None)
+    if top is None or all(choice.k == 0 for choice in top.choices):
+        plain = tuple(o for o in ranking if o.drafter == NO_DRAFTER)
+        return Best(NO_DRAFTER, 0, Range(1.0, 1.0, 1.0), plain), top
+    fixed = top.choices[0] if len(top.choices) == 1 else _over_loads(top)
+    name = top.name if fixed.k else NO_DRAFTER
+    same = tuple(o for o in ranking if o.drafter == name and o.k == fixed.k)
+    return Best(name, fixed.k, fixed.gain, same), top
+
+
+def _over_loads(curve: Curve) -> Choice:
+    """One k for every load, by the geometric mean of its gains."""
+    shape = np.broadcast_shapes(curve.evaluation.k.shape, curve.evaluation.concurrency.shape)
+
+    def mean(values: FloatArray) -> FloatArray:
+        return np.asarray(np.exp(np.log(np.maximum(np.broadcast_to(values, shape), 1e-9)).mean(axis=-1)))
+
+    gain = Range(mean(curve.gain.low), mean(curve.gain.mid), mean(curve.gain.high))
+    plain = float(np.exp(np.log(np.maximum(curve.plain, 1e-9)).mean()))
+    return choose_k(curve.evaluation.k.ravel(), gain, acceptance_known=curve.acceptance_known, plain=plain)
+
+
+def schedule_of(deployment: Deployment, load: Load, curve: Curve, fix: Correction | None) -> Schedule:
+    """Tiers from concurrency 1 to the largest stated load."""
+    loads = schedule_loads(max(load.concurrency), load.concurrency)
+    plain = plain_grid(deployment, load, loads)
+    evaluation = grid(deployment, curve.drafter, curve.survival, load, loads, plain)
+    found = gains(deployment, curve.drafter, load, evaluation, fix)
+    picked = choices(found, evaluation.k, curve.acceptance_known)
+    drafter = curve.drafter.on(deployment)
+    users, replicas = per_replica(np.asarray(loads, dtype=float)[None, :], deployment.dp)
+    context = np.asarray(float(load.context))
+    batch = admitted_speculating(deployment, drafter, np.zeros(()), users, context)
+    idle_s = idle_cost_s(deployment, drafter, batch, context)
+    step_s = target_step(deployment, batch, 1.0, context).total_s + idle_s
+    if load.objective == "latency":
+        idle_gain = plain.tpot_s / (step_s + (batch - 1.0) * plain.prefill_per_token_s)
+    else:
+        idle_gain = replicas * batch / (step_s + batch * plain.prefill_per_token_s) / plain.throughput_tok_s
+    shape = (1, len(loads))
+    memory = resident(deployment, drafter)
+    held = memory.drafter_bytes + memory.drafter_kv_bytes_per_token * memory.kv_pool_tokens
+    return make_schedule(
+        curve.name, loads, picked, evaluation.k, found.gain, np.broadcast_to(idle_gain, shape)[0], float(held),
+        np.broadcast_to(idle_s, shape)[0],
+    )  # fmt: skip
+
+
+def idle_cost_s(deployment: Deployment, drafter: Drafter, batch: FloatArray, context: FloatArray) -> FloatArray:
+    """Seconds per step that a loaded drafter costs at k = 0: it reads each new token to keep its cache in step.
+
+    Drafters without a cache of their own cost nothing. Published: 6-20% of TPOT with a drafter loaded but idle.
+    """
+    if not drafter.kv_bytes_per_token:
+        return np.zeros_like(batch)
+    return np.asarray(drafter.round(deployment, batch, 1.0, context, 1.0).draft.total_s)

@@ -1,0 +1,115 @@
+"""A whole grid as a tidy table: drafter x k x concurrency x context."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from specadvisor.advise.candidates import Candidates
+from specadvisor.advise.evaluate import Baseline, Evaluation, baseline, evaluate
+from specadvisor.advise.inputs import DEFAULT_CONCURRENCY, DEFAULT_CONTEXT, LARGEST_CONCURRENCY, LARGEST_TOKENS, whole
+from specadvisor.advise.recommendation import NO_DRAFTER
+from specadvisor.drafters import Drafter
+from specadvisor.errors import InputError
+from specadvisor.ranges import FloatArray, Range
+from specadvisor.step import Deployment
+
+Axis = int | Sequence[int] | None
+
+
+def sweep(
+    deployment: Deployment,
+    found: Candidates,
+    k: Axis,
+    concurrency: Axis,
+    context: Axis,
+    input_tokens: int | None,
+    output_tokens: int | None,
+) -> pd.DataFrame:
+    """One row per point. ``k`` None: every draft length of each drafter; k = 0 (or None) adds rows of plain decoding.
+
+    A k that a drafter cannot propose has no rows for it. Context None: input + output / 2, else 2048.
+    """
+    users = _axis("concurrency", concurrency, DEFAULT_CONCURRENCY, 1, LARGEST_CONCURRENCY)
+    mean = (input_tokens or DEFAULT_CONTEXT) + (output_tokens or 0) // 2
+    keys = _axis("context", context, (mean,), 1, LARGEST_TOKENS)
+    lengths = None if k is None else _axis("k", k, (), 0, 1024).astype(int)
+    axes = users[None, :, None], keys[None, None, :]
+    plain = baseline(deployment, *axes, input_tokens, output_tokens)
+    blocks: list[dict[str, Any]] = []
+    if lengths is None or 0 in lengths:
+        blocks.append(_plain_block(plain, users, keys))
+    for drafter in found.drafters:
+        ks = _lengths(drafter, lengths)
+        if ks.size:
+            at = evaluate(
+                deployment,
+                drafter,
+                found.survival[drafter.name],
+                ks[:, None, None],
+                *axes,
+                input_tokens,
+                output_tokens,
+                plain=plain,
+            )
+            blocks.append(_block(drafter, at))
+    if not blocks:
+        raise InputError(
+            "k", None if lengths is None else lengths.tolist(), "a number of draft tokens that a drafter here takes"
+        )
+    names = list(dict.fromkeys(block["drafter"] for block in blocks))
+    codes = np.concatenate([np.full(block["size"], names.index(block["drafter"]), dtype=np.int16) for block in blocks])
+    table: dict[str, Any] = {"drafter": pd.Categorical.from_codes(codes, categories=names)}  # type: ignore[arg-type]
+    for column in blocks[0]["columns"]:
+        table[column] = np.concatenate([block["columns"][column] for block in blocks])
+    return pd.DataFrame(table, copy=False)
+
+
+def _lengths(drafter: Drafter, asked: Any) -> FloatArray:
+    allowed = np.asarray(drafter.allowed_k(), dtype=float)
+    return allowed if asked is None else allowed[np.isin(allowed, asked)]
+
+
+def _block(drafter: Drafter, at: Evaluation) -> dict[str, Any]:
+    shape = np.broadcast_shapes(at.k.shape, at.concurrency.shape, at.context.shape)
+    return _columns(
+        drafter.name, shape, at.k, at.concurrency, at.context, at.batch, at.acceptance_length.mid, at.verified_tokens,
+        at.draft_s, at.round_s, at.throughput_tok_s, at.tpot_s, at.throughput_speedup, at.tpot_speedup,
+    )  # fmt: skip
+
+
+def _plain_block(plain: Baseline, users: FloatArray, keys: FloatArray) -> dict[str, Any]:
+    shape = (1, users.size, keys.size)
+    one = Range(1.0, 1.0, 1.0)
+    return _columns(
+        NO_DRAFTER, shape, 0.0, users[None, :, None], keys[None, None, :], plain.batch, 1.0, 1.0, 0.0, plain.step.total_s,
+        plain.throughput_tok_s, plain.tpot_s, one, one,
+    )  # fmt: skip
+
+
+def _columns(
+    name: str, shape: tuple[int, ...], k: Any, users: Any, keys: Any, batch: Any, length: Any, verified: Any, draft_s: Any, round_s: Any,
+    tok_s: Any, tpot_s: Any, throughput: Any, tpot: Any,
+) -> dict[str, Any]:  # fmt: skip
+    columns = {
+        "k": k, "concurrency": users, "context_tokens": keys, "batch": batch, "acceptance_length": length,
+        "verified_tokens_per_sequence": verified, "draft_s": draft_s, "round_s": round_s, "throughput_tok_s": tok_s, "tpot_s": tpot_s,
+        "throughput_speedup": throughput.mid, "throughput_speedup_low": throughput.low, "throughput_speedup_high": throughput.high,
+        "tpot_speedup": tpot.mid, "tpot_speedup_low": tpot.low, "tpot_speedup_high": tpot.high,
+    }  # fmt: skip
+    whole_numbers = ("k", "concurrency", "context_tokens", "batch")
+    flat = {
+        column: np.broadcast_to(np.asarray(values, dtype=np.int64 if column in whole_numbers else np.float64), shape).ravel()
+        for column, values in columns.items()
+    }
+    return {"drafter": name, "size": int(np.prod(shape)), "columns": flat}
+
+
+def _axis(field: str, values: Axis, default: Sequence[int], low: int, high: int) -> FloatArray:
+    listed = default if values is None else [values] if isinstance(values, int | float | str) else list(values)
+    if not len(listed):
+        raise InputError(field, listed, "at least one value")
+    return np.asarray(sorted({whole(field, v, low, high) for v in listed}), dtype=float)

@@ -1,0 +1,128 @@
+"""The answer in sentences: what to do, how sure, and which measurement would make it surer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from specadvisor.advise.anchor import Correction
+from specadvisor.advise.recommendation import NO_DRAFTER, Best, Curve, Load, Option, Schedule
+from specadvisor.drafters.facts import TRAINING_CLASSES
+from specadvisor.ranges import Range
+from specadvisor.step import Deployment
+
+NO_FILE_NEEDED = ("ngram", "suffix", "rest", "lookahead", "token_recycling", "mtp")
+
+
+def times(value: Range) -> str:
+    """``1.52x (1.31-1.74)``."""
+    return f"{value.mid:.2f}x ({value.low:.2f}-{value.high:.2f})"
+
+
+def loads(low: int, high: int) -> str:
+    """``8`` or ``1-16``."""
+    return f"{low}" if low == high else f"{low}-{high}"
+
+
+def headline(
+    load: Load, best: Best, schedule: Schedule, curves: Mapping[str, Curve], ranking: Sequence[Option], plan: Sequence[str]
+) -> tuple[str, ...]:
+    """The first lines of the answer; where acceptance is unknown that comes first."""
+    lines: list[str] = []
+    curve = curves.get(schedule.drafter)
+    if curve is not None and not curve.acceptance_known:
+        lines.append(
+            f"Acceptance of {schedule.drafter} is not measured: this rests on a catalogue value. Measure it first: {plan[0]}"
+        )
+    lines.append(_verdict(load, best, schedule, curve))
+    if best.drafter != NO_DRAFTER and curve is not None and curve.drafter.kind not in NO_FILE_NEEDED:
+        training = curve.drafter.facts.training_class
+        lines.append(
+            f"{schedule.drafter} needs a drafter trained for this very model; if none is published, training takes "
+            f"{TRAINING_CLASSES[training]}."
+        )
+    if rival := _rival(best, ranking):
+        lines.append(rival)
+    return tuple(lines)
+
+
+def _verdict(load: Load, best: Best, schedule: Schedule, curve: Curve | None) -> str:
+    if curve is None or all(tier.k == 0 for tier in schedule.tiers):
+        return f"Do not speculate at concurrency {loads(min(load.concurrency), max(load.concurrency))}: no drafter gains here."
+    what = {"throughput": "throughput", "latency": "TPOT", "goodput": "goodput"}[load.objective]
+    if len(load.concurrency) == 1:
+        choice = curve.choices[0]
+        if choice.k == 0:
+            return f"Do not speculate at concurrency {load.concurrency[0]}: no drafter gains here."
+        sure = "" if choice.verdict == "gain" else ", not distinguishable from no speculation"
+        if choice.verdict == "loss":
+            sure = ", a loss, but acceptance is not known"
+        text = f"Run {schedule.drafter} with k = {choice.k}: {what} {times(choice.gain)}{sure}"
+        if choice.cautious not in (choice.k, 0):
+            text += f"; k = {choice.cautious} is within 2% of the best and the cautious choice"
+        return text + "."
+    parts = [f"{loads(t.low, t.high)}: k = {t.k}" + (f" {times(t.speedup)}" if t.k else "") for t in schedule.tiers]
+    text = f"Run {schedule.drafter} by load, {what} over plain decoding at concurrency " + "; ".join(parts) + "."
+    if schedule.crossover is not None:
+        text += f" Speculation stops paying at concurrency {schedule.crossover}."
+    return text
+
+
+def _rival(best: Best, ranking: Sequence[Option]) -> str:
+    """Says so where another drafter cannot be told from the best one at the lowest load."""
+    if not ranking or best.drafter == NO_DRAFTER:
+        return ""
+    first = min(o.concurrency for o in ranking)
+    here = [o for o in ranking if o.concurrency == first and o.k > 0]
+    mine = next((o for o in here if o.drafter == best.drafter), None)
+    other = next((o for o in here if o.drafter != best.drafter), None)
+    if mine is None or other is None or other.throughput_speedup.high < mine.throughput_speedup.mid:
+        return ""
+    return (
+        f"{best.drafter} and {other.drafter} are not distinguishable at concurrency {first}: "
+        f"{times(mine.throughput_speedup)} and {times(other.throughput_speedup)}."
+    )
+
+
+def measurement_plan(
+    deployment: Deployment, load: Load, curve: Curve | None, command: str, correction: Correction | None
+) -> tuple[str, ...]:
+    """The one or two numbers that would decide, with the command that uses them."""
+    if curve is None:
+        return ()
+    column = 0
+    k = max(curve.choices[column].k, 1)
+    row = int(np.flatnonzero(curve.evaluation.k.ravel() == k)[0])
+    length = curve.evaluation.acceptance_length
+    at = [float(np.broadcast_to(v, curve.gain.mid.shape)[row, column]) for v in (length.low, length.high)]
+    total = [float(np.broadcast_to(v, curve.gain.mid.shape)[row, column]) for v in (curve.gain.low, curve.gain.high)]
+    from_acceptance = np.log(at[1] / at[0]) / np.log(total[1] / total[0]) if total[1] > total[0] > 0 else 0.0
+    plan: list[str] = []
+    k_max = min(curve.drafter.k_max, max(2 * k, 5))
+    if not curve.acceptance_known:
+        plan.append(
+            f"run {curve.name} with k = {k_max} on 200 of your own prompts, read the accepted tokens per position "
+            f"({_counters(deployment.serving.id)}), then: {command} --acceptance cumulative:S1,S2,..."
+        )
+    elif from_acceptance > 0.5:
+        plan.append(
+            f"acceptance makes most of the interval: more prompts at k = {k_max}, "
+            f"then {command} --acceptance cumulative:S1,S2,..."
+        )
+    if correction is None:
+        users = load.concurrency[0]
+        plan.append(
+            f"measure throughput at concurrency {users} without speculation and with k = {k} (3 boots each, real prompts, "
+            f"graphs on in both), then: {command} --anchor concurrency={users},k={k},speedup=RATIO"
+        )
+    return tuple(plan)
+
+
+def _counters(engine: str) -> str:
+    return {
+        "vllm": "vllm:spec_decode_num_accepted_tokens_per_pos over vllm:spec_decode_num_drafts at /metrics",
+        "sglang": "spec_accept_length in the server log or meta_info",
+        "tensorrt_llm": "acceptance rates in the request's performance metrics",
+        "llama_cpp": "the draft acceptance lines of the server log",
+    }.get(engine, "the engine's acceptance counters")
