@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from specadvisor.hardware import Gpu
+from specadvisor.kernels.gemm import norm_sum
 from specadvisor.kernels.parameters import as_gpu, cache_bytes, cache_family, find_entry, positive
 from specadvisor.kernels.tiles import DEFAULT_BACKEND, Backend, tile_passes
 from specadvisor.ranges import FloatArray
@@ -28,6 +29,7 @@ class AttentionTerms(NamedTuple):
     waves: FloatArray
     serial_s: FloatArray
     tile_cost: FloatArray
+    key_dim: FloatArray
 
 
 def attention_s(
@@ -56,8 +58,9 @@ def attention_s(
     batch, query = positive("batch", batch), positive("query_tokens", query_tokens)
     keys = positive("context", context)
     keys = np.minimum(keys, window + query - 1.0) if window else keys
-    head_bytes = (head_dim + (head_dim if value_dim is None else value_dim)) * cache_bytes(kv_format)
-    terms = attention_terms(gpu, batch, query, keys, heads, kv_heads, head_bytes, kv_format, backend or DEFAULT_BACKEND)
+    value_dim = head_dim if value_dim is None else value_dim
+    shape = batch, query, keys, heads, kv_heads, head_dim, value_dim
+    terms = attention_terms(gpu, *shape, kv_format, backend or DEFAULT_BACKEND)
     return attention_law(entry.parameters, terms, floor_scale)
 
 
@@ -68,7 +71,8 @@ def attention_terms(
     keys: FloatArray,
     heads: Any,
     kv_heads: Any,
-    head_bytes: Any,
+    key_dim: Any,
+    value_dim: Any,
     kv_format: str,
     backend: Backend,
 ) -> AttentionTerms:
@@ -83,8 +87,9 @@ def attention_terms(
     27x at 200k (vllm-project/flash-attention 176 and 190).
     """
     tiles = tile_passes(backend, heads, kv_heads, query)
+    head_bytes = (key_dim + value_dim) * cache_bytes(kv_format)
     cache_s = batch * keys * kv_heads * head_bytes / gpu.memory_bytes_per_s
-    flops = 2.0 * batch * keys * kv_heads * (head_bytes / cache_bytes(kv_format)) * tiles.passes * tiles.rows
+    flops = 2.0 * batch * keys * kv_heads * (key_dim + value_dim) * tiles.passes * tiles.rows
     alone_s = keys * head_bytes * gpu.sm_count / gpu.memory_bytes_per_s
     return AttentionTerms(
         memory_s=cache_s,
@@ -93,20 +98,30 @@ def attention_terms(
         waves=batch * kv_heads * tiles.passes / gpu.sm_count,
         serial_s=np.where(tiles.unsplit, alone_s, 0.0),
         tile_cost=np.interp(np.log2(tiles.rows), TILE_ROWS, TILE_COST),
+        key_dim=np.asarray(key_dim, dtype=np.float64),
     )
 
 
 def attention_law(p: Mapping[str, float], terms: AttentionTerms, floor_scale: float = 1.0) -> FloatArray:
-    """``T = t0 + (memory^3 + compute^3 + ctas^3 + latency^3 + serial^3)^(1/3)``::
+    """``T = t0 + (reading^3 + compute^3 + latency^3 + serial^3)^(1/3)``::
 
-    memory  = terms.memory (1 + reread extra_passes) / em       later passes find most of the cache in L2
-    compute = terms.compute / ec          ctas = tc waves of CTAs          latency = latency tile_cost
-    serial  = terms.serial / serial       shares of bandwidth / SMs that a lone CTA reaches
+        reading = (memory^norm + ctas^norm)^(1/norm)             compute = terms.compute / ec     latency = latency tile_cost
+        memory  = terms.memory (1 + reread extra_passes) / em    later passes find most of the cache in L2
+        ctas    = tc waves                                       per CTA, whatever the keys
+        serial  = terms.serial / serial                          shares of bandwidth / SMs that a lone CTA reaches
+
+    ``em`` is for head dimension 128; kernels are compiled per head dimension, so 64, 192 and 256 have their own where measured.
     """
-    memory = terms.memory_s * (1.0 + p["reread"] * terms.extra_passes) / p["em"]
-    busy = memory**NORM + (terms.compute_s / p["ec"]) ** NORM + (p["tc_s"] * terms.waves) ** NORM
+    memory = terms.memory_s * (1.0 + p["reread"] * terms.extra_passes) / _bandwidth_share(p, terms.key_dim)
+    reading = norm_sum(memory, p["tc_s"] * terms.waves, p["norm"])
+    busy = reading**NORM + (terms.compute_s / p["ec"]) ** NORM
     busy = busy + (p["latency_s"] * terms.tile_cost) ** NORM + (terms.serial_s / p["serial"]) ** NORM
     return floor_scale * p["t0_s"] + np.cbrt(busy)
+
+
+def _bandwidth_share(p: Mapping[str, float], key_dim: FloatArray) -> FloatArray:
+    shares = [p["em_64"] or p["em"], p["em"], p["em_192"] or p["em"], p["em_256"] or p["em"]]
+    return np.asarray(np.select([key_dim <= 96, key_dim <= 128, key_dim <= 192], shares[:3], shares[3]))
 
 
 def attention_peak(gpu: Gpu, kv_format: str) -> float:

@@ -13,9 +13,10 @@ from specadvisor.ranges import FloatArray
 
 
 class AllReduceTerms(NamedTuple):
-    """Seconds on the link at datasheet speed, and ranks beyond the first."""
+    """Seconds on the link at datasheet speed for both algorithms, and ranks beyond the first."""
 
-    link_s: FloatArray
+    one_shot_s: FloatArray
+    two_shot_s: FloatArray
     partners: FloatArray
 
 
@@ -29,10 +30,17 @@ def all_reduce_s(gpu: str | Gpu, message_bytes: Any, ranks: Any, engine: str = "
 
 
 def all_reduce_terms(gpu: Gpu, message_bytes: FloatArray, ranks: FloatArray) -> AllReduceTerms:
-    """Ring traffic per GPU and direction: 2 (n - 1) / n of the message."""
-    return AllReduceTerms(message_bytes * 2.0 * (ranks - 1.0) / ranks / gpu.link_bytes_per_s, ranks - 1.0)
+    """Traffic per GPU and direction: one-shot reads every partner's message, (n - 1) of them; two-shot (reduce-scatter, then
+    all-gather; rings alike) 2 (n - 1) / n of one.
+    """
+    message_s = message_bytes / gpu.link_bytes_per_s
+    return AllReduceTerms(message_s * (ranks - 1.0), message_s * 2.0 * (ranks - 1.0) / ranks, ranks - 1.0)
 
 
 def all_reduce_law(p: Mapping[str, float], terms: AllReduceTerms) -> FloatArray:
-    """``T = t0 + tn (ranks - 1) + link / e``; inside a CUDA graph (eager launches add 15-40 us)."""
-    return p["t0_s"] + p["tn_s"] * terms.partners + terms.link_s / p["e"]
+    """``T = t0 + tn (ranks - 1) + min(one_shot / one, t2 + two_shot / e)``: engines switch algorithm with the message size.
+
+    Inside a CUDA graph; eager launches add 15-40 us.
+    """
+    moving = np.minimum(terms.one_shot_s / p["one"], p["t2_s"] + terms.two_shot_s / p["e"])
+    return p["t0_s"] + p["tn_s"] * terms.partners + moving

@@ -14,7 +14,7 @@ from specadvisor.ranges import FloatArray
 
 OUTPUT_BYTES = 2.0
 TILE_N = 128
-WAVE_EXPONENT = 0.3
+ROW_TILE = 128
 
 
 class GemmTerms(NamedTuple):
@@ -22,6 +22,8 @@ class GemmTerms(NamedTuple):
 
     memory_s: FloatArray
     compute_s: FloatArray
+    row_padding: FloatArray
+    wave_padding: FloatArray
     depth: FloatArray
     rows: FloatArray
     weight_cycle_s: FloatArray
@@ -47,13 +49,10 @@ def gemm_s(
 def gemm_terms(gpu: Gpu, m: FloatArray, n: FloatArray, k: FloatArray, format: str) -> GemmTerms:
     """Datasheet times of the shapes::
 
-        memory  = (n k w + m k a + 2 m n) / bandwidth                  w, a: bytes per weight, activation (block scales in)
-        compute = 2 rows n k / peak * pad^0.3
-        tile_m  = next power of two of m, 16..128                      rows = ceil(m / tile_m) tile_m
-        tiles   = ceil(m / tile_m) ceil(n / 128)                       pad  = max(1, ceil(tiles / SMs) SMs / tiles)
-
-    Waves are softened (exponent 0.3) because kernels split K and choose tiles to fill the last one. The form was chosen on
-    the published kernel tables (``docs/accuracy.md``); it steps between m = 128 and 129 where a second row of tiles starts.
+    memory = (n k w + m k a + 2 m n) / bandwidth                  w, a: bytes per weight, activation (block scales in)
+    compute = 2 m n k / peak
+    tile_m = next power of two of m, 16..128                      row padding  = ceil(m / tile_m) tile_m / m
+    tiles  = ceil(m / tile_m) ceil(n / 128)                       wave padding = max(1, ceil(tiles / SMs) SMs / tiles)
     """
     fmt: WeightFormat = weight_format(format)
     tile = 16.0 + 16.0 * (m > 16) + 32.0 * (m > 32) + 64.0 * (m > 64)
@@ -62,28 +61,39 @@ def gemm_terms(gpu: Gpu, m: FloatArray, n: FloatArray, k: FloatArray, format: st
     pad = np.maximum(1.0, np.ceil(tiles / gpu.sm_count) * gpu.sm_count / tiles)
     weights = n * k
     traffic = weights * fmt.bytes_per_weight + m * (k * fmt.activation_bytes + n * OUTPUT_BYTES)
-    compute = row_tiles * tile * weights * pad**WAVE_EXPONENT * (2.0 / gpu.peak(fmt.compute))
+    compute = m * weights * (2.0 / gpu.peak(fmt.compute))
     cycle_s = weights / (gpu.sm_count * gpu.boost_hz * gpu.clock_scale)
-    return GemmTerms(traffic / gpu.memory_bytes_per_s, compute, k / 1024.0, m, cycle_s)
+    return GemmTerms(traffic / gpu.memory_bytes_per_s, compute, row_tiles * tile / m, pad, k / 1024.0, m, cycle_s)
 
 
 def gemm_law(p: Mapping[str, float], terms: GemmTerms, floor_scale: float = 1.0) -> FloatArray:
-    """``T = t0 + tk k/1024 + ((memory/em + unpacking)^4 + (compute/ec)^4)^(1/4)``.
+    """One GEMM from its datasheet times::
 
-    ``t0_s`` launch floor; ``tk_s`` serial walk along k; ``em``, ``ec`` reached shares of bandwidth and peak. Kernels that
-    unpack low-bit weights per row pay ``row_cycles`` SM cycles per weight for each row beyond the first, up to
+        T = t0 + tk k/1024 + ((memory/em + unpacking)^norm + (compute padding^step jump / ec)^norm)^(1/norm)
+        padding = row padding * wave padding^wave                    jump: only above 128 rows, 1 where the kernel has none
+
+    ``t0_s`` launch floor; ``tk_s`` serial walk along k; ``em``, ``ec`` reached shares of bandwidth and peak. ``step`` says how
+    much of the tile padding is paid (1: all of it; cuBLAS bf16 splits k and chooses tiles, fp8 kernels less so), ``wave`` the
+    same for the last wave of tiles. With both at most 1 the time never falls as rows are added. The published form R4 is
+    step 1, wave 0.3, norm 4, jump 1; freeing the four gains on shapes that were not fitted (``docs/accuracy.md``).
+
+    Kernels that unpack low-bit weights per row pay ``row_cycles`` SM cycles per weight for each row beyond the first, up to
     ``row_limit`` rows; past the limit another kernel runs, which takes ``wide_factor`` times the memory time (llama.cpp
     changes kernels after 8 rows, and its step may go down).
     """
-    memory = terms.memory_s / p["em"]
+    memory = terms.memory_s * (1.0 / p["em"])
     if p["row_cycles"] > 0.0:
         unpacking = p["row_cycles"] * terms.weight_cycle_s * np.maximum(terms.rows - 1.0, 0.0)
         memory = np.where(terms.rows <= p["row_limit"], memory + unpacking, memory * p["wide_factor"])
-    busy = fourth_power_sum(memory, terms.compute_s / p["ec"])
-    return floor_scale * p["t0_s"] + p["tk_s"] * terms.depth + busy
+    step = p["step"]
+    compute = terms.compute_s * terms.row_padding**step * terms.wave_padding ** (step * p["wave"]) * (1.0 / p["ec"])
+    if p["jump"] > 1.0:
+        compute = compute * np.where(terms.rows > ROW_TILE, p["jump"], 1.0)
+    return floor_scale * p["t0_s"] + p["tk_s"] * terms.depth + norm_sum(memory, compute, p["norm"])
 
 
-def fourth_power_sum(a: FloatArray, b: FloatArray) -> FloatArray:
-    """``(a^4 + b^4)^(1/4)``: the larger of two times that overlap, rounded where they are equal."""
-    a2, b2 = a * a, b * b
-    return np.asarray(np.sqrt(np.sqrt(a2 * a2 + b2 * b2)))
+def norm_sum(a: FloatArray, b: FloatArray, norm: float) -> FloatArray:
+    """``(a^norm + b^norm)^(1/norm)``: the larger of two times that overlap, rounded where they are equal."""
+    larger = np.maximum(a, b)
+    ratio = np.minimum(a, b) / larger
+    return np.asarray(larger * (1.0 + ratio**norm) ** (1.0 / norm))

@@ -10,7 +10,7 @@ import numpy as np
 from specadvisor.errors import InputError
 from specadvisor.formats import weight_format
 from specadvisor.hardware import Gpu
-from specadvisor.kernels.gemm import fourth_power_sum
+from specadvisor.kernels.gemm import norm_sum
 from specadvisor.kernels.parameters import as_gpu, find_entry, positive
 from specadvisor.kernels.routing import balanced_experts, distinct_experts, skew_of
 from specadvisor.ranges import FloatArray
@@ -24,6 +24,8 @@ class MoeTerms(NamedTuple):
     memory_s: FloatArray
     compute_s: FloatArray
     activation_s: FloatArray
+    local_experts: FloatArray
+    depth: FloatArray
 
 
 def moe_s(
@@ -60,7 +62,7 @@ def moe_s(
     rows = tokens * top_k
     padded = active * np.ceil(rows / active / PADDED_ROWS - 1e-9) * PADDED_ROWS
     inner = positive("intermediate", intermediate) / tp
-    terms = moe_terms(gpu, active / ep, rows / ep, padded / ep, hidden, inner, weight_format, matrices)
+    terms = moe_terms(gpu, active / ep, rows / ep, padded / ep, experts / ep, hidden, inner, weight_format, matrices)
     return moe_law(entry.parameters, terms, floor_scale)
 
 
@@ -69,6 +71,7 @@ def moe_terms(
     active: FloatArray,
     rows: FloatArray,
     padded: FloatArray,
+    local_experts: Any,
     hidden: Any,
     inner: Any,
     format: str,
@@ -85,10 +88,16 @@ def moe_terms(
         memory_s=active * weights * fmt.bytes_per_weight / gpu.memory_bytes_per_s,
         compute_s=2.0 * padded * weights / gpu.peak(fmt.compute),
         activation_s=rows * (4.0 * hidden + matrices * inner) * 2.0 / gpu.memory_bytes_per_s,
+        local_experts=np.asarray(local_experts, dtype=np.float64),
+        depth=(hidden + inner) / 1024.0,
     )
 
 
 def moe_law(p: Mapping[str, float], terms: MoeTerms, floor_scale: float = 1.0) -> FloatArray:
-    """``T = t0 + activation/ea + ((memory/em)^4 + (compute/ec)^4)^(1/4)``."""
-    busy = fourth_power_sum(terms.memory_s / p["em"], terms.compute_s / p["ec"])
-    return floor_scale * p["t0_s"] + terms.activation_s / p["ea"] + busy
+    """``T = t0 + te experts + tk (hidden + inner)/1024 + activation/ea + ((memory/em)^norm + (compute/ec)^norm)^(1/norm)``.
+
+    ``te_s`` per expert on the rank (sorting, empty groups), ``tk_s`` the serial walk along both products.
+    """
+    busy = norm_sum(terms.memory_s / p["em"], terms.compute_s / p["ec"], p["norm"])
+    fixed = floor_scale * p["t0_s"] + p["te_s"] * terms.local_experts + p["tk_s"] * terms.depth
+    return fixed + terms.activation_s / p["ea"] + busy

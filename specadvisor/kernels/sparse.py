@@ -9,6 +9,7 @@ import numpy as np
 
 from specadvisor.hardware import Gpu
 from specadvisor.kernels.attention import attention_peak
+from specadvisor.kernels.gemm import norm_sum
 from specadvisor.kernels.parameters import as_gpu, find_entry, positive
 from specadvisor.ranges import FloatArray
 
@@ -16,9 +17,10 @@ HEADS_PER_CTA = 64.0
 
 
 class SparseTerms(NamedTuple):
-    """Seconds of the matrix units per query token and the number of tokens' waves."""
+    """Seconds of the matrix units and of reading the keys, at datasheet speed."""
 
     compute_s: FloatArray
+    memory_s: FloatArray
 
 
 def sparse_attention_s(
@@ -37,40 +39,48 @@ def sparse_attention_s(
     rope: float = 64,
     floor_scale: float = 1.0,
 ) -> FloatArray:
-    """Seconds of one layer: indexer logits over ``context`` keys plus attention over ``min(top_k, context)`` keys.
+    """Seconds of one layer: indexer logits over ``context`` keys plus attention over ``top_k`` keys.
 
     No query token shares its keys with another, so the time depends on batch * query_tokens only: one wave of SMs is flat,
     then it is linear. ``heads`` on the rank; without an indexer (``indexer_heads`` 0) only the attention is counted.
     """
     gpu = as_gpu(gpu)
-    tokens = positive("batch", batch) * positive("query_tokens", query_tokens)
-    context = positive("context", context)
+    batch, query = positive("batch", batch), positive("query_tokens", query_tokens)
     attend = find_entry(gpu, "sparse_attention", kv_format, engine).parameters
-    terms = sparse_terms(gpu, tokens, np.minimum(context, top_k), heads, kv_format, latent, rope)
-    seconds = wave_law(attend, terms, floor_scale)
+    terms = sparse_terms(gpu, batch * query, positive("top_k", top_k), heads, latent, rope)
+    seconds = sparse_attention_law(attend, terms, floor_scale) + np.zeros_like(positive("context", context))
     if not indexer_heads:
         return seconds
     index = find_entry(gpu, "index_logits", kv_format, engine).parameters
-    return seconds + wave_law(index, index_terms(gpu, tokens, context, indexer_heads, indexer_dim), floor_scale)
+    terms = index_terms(gpu, batch, query, positive("context", context), indexer_heads, indexer_dim)
+    return seconds + index_logits_law(index, terms, floor_scale)
 
 
 def sparse_terms(
-    gpu: Gpu, tokens: FloatArray, keys: FloatArray, heads: Any, kv_format: str, latent: float = 512, rope: float = 64
+    gpu: Gpu, tokens: FloatArray, top_k: FloatArray, heads: Any, latent: float = 512, rope: float = 64
 ) -> SparseTerms:
     """Matrix time of the gathered keys; each token fills whole CTAs of 64 heads, and at least one wave of them runs::
 
-    compute = 2 keys (2 latent + rope) 64 max(tokens ceil(heads / 64), SMs) / peak
+        compute = 2 top_k (2 latent + rope) 64 max(tokens ceil(heads / 64), SMs) / peak
+
+    The kernel walks all ``top_k`` slots also where the context is shorter (measured: the time does not fall).
     """
     ctas = np.maximum(tokens * np.ceil(np.asarray(heads, dtype=np.float64) / HEADS_PER_CTA), gpu.sm_count)
-    flops = 2.0 * keys * (2.0 * latent + rope) * HEADS_PER_CTA * ctas
-    return SparseTerms(flops / attention_peak(gpu, "bf16"))
+    flops = 2.0 * top_k * (2.0 * latent + rope) * HEADS_PER_CTA * ctas
+    return SparseTerms(flops / attention_peak(gpu, "bf16"), np.zeros_like(flops))
 
 
-def index_terms(gpu: Gpu, tokens: FloatArray, keys: FloatArray, heads: float, dim: float) -> SparseTerms:
-    """Matrix time of the indexer's logits in fp8, every token against every key: 2 tokens keys heads dim / peak."""
-    return SparseTerms(2.0 * tokens * keys * heads * dim / gpu.peak("fp8"))
+def index_terms(gpu: Gpu, batch: FloatArray, query: FloatArray, keys: FloatArray, heads: Any, dim: Any) -> SparseTerms:
+    """The indexer's logits in fp8: 2 tokens keys heads dim / peak, and its keys (dim bytes and a scale) read per sequence."""
+    compute = 2.0 * batch * query * keys * heads * dim / gpu.peak("fp8")
+    return SparseTerms(compute, batch * keys * (dim + 4.0) / gpu.memory_bytes_per_s)
 
 
-def wave_law(p: Mapping[str, float], terms: SparseTerms, floor_scale: float = 1.0) -> FloatArray:
+def sparse_attention_law(p: Mapping[str, float], terms: SparseTerms, floor_scale: float = 1.0) -> FloatArray:
     """``T = t0 + compute / ec``."""
     return floor_scale * p["t0_s"] + terms.compute_s / p["ec"]
+
+
+def index_logits_law(p: Mapping[str, float], terms: SparseTerms, floor_scale: float = 1.0) -> FloatArray:
+    """``T = t0 + ((memory/em)^4 + (compute/ec)^4)^(1/4)``."""
+    return floor_scale * p["t0_s"] + norm_sum(terms.memory_s / p["em"], terms.compute_s / p["ec"], 4.0)

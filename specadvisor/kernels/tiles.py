@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from specadvisor.ranges import FloatArray
 
@@ -55,7 +56,7 @@ class Tiles(NamedTuple):
 
     passes: FloatArray
     rows: FloatArray
-    unsplit: FloatArray
+    unsplit: NDArray[np.bool_]
 
 
 def tile_passes(backend: Backend, heads: Any, kv_heads: Any, query: FloatArray) -> Tiles:
