@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from specadvisor.drafters.facts import Facts, drafter_facts, engine_facts
+from specadvisor.drafters.facts import Facts, drafter_facts, engine_facts, tree_engines
 from specadvisor.drafters.parts import Shape
 from specadvisor.drafters.tree import Tree, tree_survival
 from specadvisor.formats import KV_BYTES, weight_format
@@ -21,7 +21,6 @@ from specadvisor.step.time import StepTime
 
 if TYPE_CHECKING:
     from specadvisor.drafters.modifiers.base import Modifier
-
     from specadvisor.serving import ServingEngine
     from specadvisor.step.deployment import Deployment
 
@@ -233,10 +232,17 @@ class Drafter:
         support = serving.supports(self.kind)
         if not support.supported:
             return f"{serving.id} does not run {self.kind}" + (f": {support.note}" if support.note else "")
+        if self.tree and serving.id not in tree_engines(self.tree):
+            return f"{serving.id} verifies chains; such trees run on {', '.join(tree_engines(self.tree))}"
         for modifier in self.modifiers:
             if reason := modifier.legality(self, serving):
                 return reason
         return self.mismatch(model)
+
+    def notes(self, serving: ServingEngine) -> tuple[str, ...]:
+        """Assumptions, and modifiers that are priced though this engine does not ship them."""
+        missing = (modifier.note(serving) for modifier in self.modifiers)
+        return (*self.assumptions, *(text for text in missing if text))
 
     def mismatch(self, model: Architecture) -> str | None:
         """None if the drafter's shapes go with ``model``, else what does not."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from specadvisor.drafters.base import Drafter
 from specadvisor.drafters.dflash import BlockDrafter
-from specadvisor.drafters.facts import engine_facts
+from specadvisor.drafters.facts import engine_facts, tree_engines
 from specadvisor.drafters.parts import layers_in_format, linears_in_format
 from specadvisor.drafters.tree import parse_tree
 
@@ -22,6 +22,9 @@ def as_run_by(engine: str, drafter: Drafter, *, explicit_tree: bool = False) -> 
             head = replace(drafter.head, name="reduced_head", out_features=rows)
             drafter = replace(drafter, head=head, owns_head=True)
         drafter = replace(drafter, assumptions=(*drafter.assumptions, str(facts["target_format"]["note"])))
+    if drafter.tree and not explicit_tree and engine not in tree_engines(drafter.tree):
+        note = f"{drafter.kind}: {engine} verifies chains, so the weights draft a chain."
+        drafter = replace(drafter, tree=None, assumptions=(*drafter.assumptions, note))
     tree = facts["default_tree"].get(engine, {}).get(drafter.kind)
     if tree and not explicit_tree:
         shape = parse_tree(tree)

@@ -6,9 +6,12 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from specadvisor.data_files import profiles_dir
+
+if TYPE_CHECKING:
+    from specadvisor.drafters.tree import Tree
 
 OPERATING_CLASSES = {
     0: "no extra weights: CPU or CPU memory only",
@@ -102,3 +105,9 @@ def out_of_scope() -> Mapping[str, Mapping[str, Any]]:
 def engine_facts() -> Mapping[str, Any]:
     """How engines run drafters where they differ (``engines.toml``)."""
     return tomllib.loads((profiles_dir() / "drafters" / "engines.toml").read_text(encoding="utf-8"))
+
+
+def tree_engines(tree: Tree) -> tuple[str, ...]:
+    """Engines whose target pass takes the mask of such a tree."""
+    numbers = modifier_facts()["tree"].shape
+    return tuple(numbers["block_engines" if tree.best_first else "engines"])

@@ -46,8 +46,8 @@ class Family:
 
 FAMILIES: dict[str, Family] = {
     "draft_model": Family(None),
-    "eagle": Family(eagle.build, ranked=False),
-    "eagle2": Family(eagle.build_eagle2, ranked=False),
+    "eagle": Family(eagle.build),
+    "eagle2": Family(eagle.build_eagle2),
     "eagle3": Family(eagle3.build),
     "eagle3_1": Family(eagle3.build_eagle3_1),
     "mtp": Family(mtp.build),
@@ -113,7 +113,7 @@ def _small_model(kind: str, model: Architecture, source: Any, label: str) -> Dra
 
 def with_tree(drafter: Drafter, tree: Tree) -> Drafter:
     """The drafter with ``tree`` in place of a chain; its depth becomes the largest k."""
-    return replace(drafter, tree=tree, k_max=max(drafter.k_max, tree.steps) if not tree.best_first else drafter.k_max)
+    return replace(drafter, tree=tree, k_max=drafter.k_max if tree.best_first else tree.steps)
 
 
 def legal_drafters(model: Architecture, serving: ServingEngine) -> list[Drafter]:
