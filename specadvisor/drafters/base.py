@@ -132,10 +132,12 @@ class Drafter:
     def rolls_back_states(self, serving: ServingEngine) -> bool:
         """True where the engine restores a snapshot and runs the accepted tokens again through a target with states.
 
-        llama.cpp with an external drafter on hybrid targets: published at 0.14-0.41x; built-in heads are free of it.
+        llama.cpp with an external draft model on hybrid targets: published at 0.14-0.41x; built-in heads and block drafters
+        are free of it.
         """
         hybrid = any(isinstance(la.mixer, Recurrent) for la in self.model.layers)
-        return hybrid and self.kind != "mtp" and serving.id in engine_facts()["rollback_by_replay"]["engines"]
+        facts = engine_facts()["rollback_by_replay"]
+        return hybrid and self.kind in facts["kinds"] and serving.id in facts["engines"]
 
     def catch_up_rows(self, serving: ServingEngine, k: FloatArray, accepted: FloatArray) -> FloatArray:
         """Rows per sequence of the pass that brings the drafter's cache up to date: accepted tokens, or k + 1 where padded."""

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from specadvisor.step.deployment import Deployment
 
 
+# Conditionals are published flat to position 15 (.883, .854 at 7, .865 at 15), so blocks above the usual 8 are run.
+PUBLISHED_DEPTH = 15
+
+
 @dataclass(frozen=True, kw_only=True)
 class DFlash2(BlockDrafter):
     """DFlash 2 (author's notes, vLLM PR 52816): the selector scores the top 16 candidates of each position at rank 256
@@ -38,4 +42,6 @@ def build(model: Architecture, config: Mapping[str, Any] | None, name: str) -> D
         window = int(drafter_facts("dflash2").shape["sliding_window"])
         shape = replace(shape, windows=(window,) * shape.layers)
     selector = Linear("selector", shape.hidden, 2 * shape.rank, shard="replicated")
-    return DFlash2(name=name, extra=(selector,), assumptions=assumptions, **block_parts(shape, model))
+    parts = block_parts(shape, model)
+    parts["k_max"] = max(shape.block, PUBLISHED_DEPTH)
+    return DFlash2(name=name, extra=(selector,), assumptions=assumptions, **parts)

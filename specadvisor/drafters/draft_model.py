@@ -103,7 +103,8 @@ def small_architecture(model: Architecture) -> Architecture:
     )
     head = Linear("lm_head", width, model.vocab)
     return Architecture(
-        name=f"a {width}-wide model", model_type="llama", hidden=width, vocab=model.vocab, layers=decoder_layers(shape), head=head,
+        name=f"a {width}-wide model", model_type="llama", hidden=width, vocab=model.vocab, layers=decoder_layers(shape),
+        head=head,
         tied=True, weight_format="bf16", kv_format=model.kv_format,
     )  # fmt: skip
 

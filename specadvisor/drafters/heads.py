@@ -121,7 +121,8 @@ def build_mlp_speculator(model: Architecture, config: Mapping[str, Any] | None, 
         Linear("embedding_projection", width, width, shard="replicated"),
     )
     return MlpSpeculator(
-        name=name, model=model, step_linears=steps, extra=(Linear("first_projection", model.hidden, width, shard="replicated"),),
+        name=name, model=model, step_linears=steps,
+        extra=(Linear("first_projection", model.hidden, width, shard="replicated"),),
         head=Linear("speculator_head", width, model.vocab), owns_head=True, embedding_parameters=model.vocab * width,
         k_max=n, trained_depth=n, assumptions=note,
     )  # fmt: skip

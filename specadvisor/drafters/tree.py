@@ -31,7 +31,9 @@ class Tree:
     best_first: bool = False
 
     def __str__(self) -> str:
-        return f"{'ddtree' if self.best_first else f'topk{self.topk}'}/steps{self.steps}/tokens{self.tokens}"
+        if self.best_first:
+            return f"ddtree/steps{self.steps}/tokens{self.tokens - 1}"
+        return f"topk{self.topk}/steps{self.steps}/tokens{self.tokens}"
 
     def verified(self, k: Any) -> FloatArray:
         """Verified tokens at depth ``k``: ``tokens``, or fewer where a tree of that depth has fewer nodes.
@@ -43,7 +45,10 @@ class Tree:
 
 
 def parse_tree(text: str) -> Tree | None:
-    """``topk4/steps4/tokens8`` or ``ddtree/steps15/tokens22``; None for an empty string, ``chain`` or a width of 1."""
+    """``topk4/steps4/tokens8`` or ``ddtree/steps15/tokens22``; None for an empty string, ``chain`` or a width of 1.
+
+    EAGLE trees count the root among ``tokens`` (SGLang), DDTree counts drafted nodes: 22 nodes are 23 verified tokens.
+    """
     text = text.strip().lower()
     if text in ("", "chain"):
         return None
@@ -54,7 +59,7 @@ def parse_tree(text: str) -> Tree | None:
     if steps < 1 or tokens < 2:
         raise InputError("tree", text, "at least one step and two verified tokens (the root counts)")
     if best_first:
-        return Tree(topk=16, steps=steps, tokens=tokens, best_first=True)
+        return Tree(topk=16, steps=steps, tokens=tokens + 1, best_first=True)
     if topk < 1:
         raise InputError("tree", text, "a width of at least 1")
     return None if topk == 1 else Tree(topk, steps, tokens)
