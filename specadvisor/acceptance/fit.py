@@ -121,7 +121,7 @@ def fit_acceptance(
         curve = from_counts(accepted, drafted, rounds=rounds, k=k, kind=kind, k_max=k_max)
         if np.isscalar(drafted):
             n_k = curve.measured[1] if curve.measured else 1
-            rounds = rounds if rounds is not None else float(drafted) / n_k  # type: ignore[arg-type]
+            rounds = rounds if rounds is not None else float(drafted) / n_k
         else:
             rounds = float(np.min(drafted))  # type: ignore[arg-type]
     return _posterior(curve, usual, kind, rounds, k_max, block_size)
@@ -148,8 +148,8 @@ def _posterior(
             prior.append((x[0] - level) / level_sd)
         if not by_position:
             gain = float(curve.acceptance_length(high)) - 1.0
-            noise = gain * (counting_sigma(curve, high, rounds) if rounds is not None else 1e-3) + 1e-6
-            return np.array([(float(shape.survival(high).sum()) - gain) / noise, *prior])
+            sd = gain * (counting_sigma(curve, high, rounds) if rounds is not None else 1e-3) + 1e-6
+            return np.array([(float(shape.survival(high).sum()) - gain) / sd, *prior])
         at_risk = np.concatenate(([1.0], curve.s[: high - 1]))
         a = curve.conditional[:high]
         model = np.clip(shape.conditional(high), 1e-9, 1 - 1e-9)
@@ -176,7 +176,7 @@ def _blend(
     by_position: bool,
     k_max: int,
 ) -> tuple[FloatArray, float]:
-    """Measured positions drawn to the shape as their counts allow, later ones from the shape; and the log sd of AL - 1."""
+    """Survival and the log standard deviation of AL - 1: measured positions drawn to the shape as counts allow."""
     high = curve.measured[1] if curve.measured else curve.k_max
     a = shape.conditional(k_max)
     own = np.zeros(k_max)
@@ -210,9 +210,7 @@ def _notes(kind: str | None, high: int, by_position: bool, block_size: int | Non
     notes = []
     if by_position and high > 2:
         bias = 100 * (bias_at(high, 1) - 1)
-        notes.append(
-            f"measured with {high} drafts: at k = 1 expect AL - 1 up to {bias:.0f}% higher (rounds start at easier text)"
-        )
+        notes.append(f"measured with {high} drafts: at k = 1 expect AL - 1 up to {bias:.0f}% higher")
     if kind in _BLOCK_KINDS:
         block = block_size or high + 1
         notes.append(
