@@ -49,7 +49,9 @@ class Attention:
         if params.splits > 1:
             combine.launch(stream, (rows, params.kv_heads, params.batch), params)
 
-    def prepare(self, variant: Variant, point: AttentionPoint, splits: int, sets: int, lengths: Sequence[int]) -> list[AttentionParams]:
+    def prepare(
+        self, variant: Variant, point: AttentionPoint, splits: int, sets: int, lengths: Sequence[int]
+    ) -> list[AttentionParams]:
         """Filled operands on the device: one parameter block per set, each with its own cache."""
         bench, dim = self._bench, variant.head_dim
         heads, rows = point.kv_heads * point.group, point.rows
@@ -72,8 +74,22 @@ class Attention:
                     bench.fill_bf16(pointer, point.cache_bytes // 2)
             params.append(
                 AttentionParams(
-                    q, *cache, out, partial_out, partial_lse, lengths_at, table, point.batch, point.query_tokens, heads,
-                    point.kv_heads, point.context, point.page_size, pages, splits, dim**-0.5 * math.log2(math.e),
+                    q,
+                    *cache,
+                    out,
+                    partial_out,
+                    partial_lse,
+                    lengths_at,
+                    table,
+                    point.batch,
+                    point.query_tokens,
+                    heads,
+                    point.kv_heads,
+                    point.context,
+                    point.page_size,
+                    pages,
+                    splits,
+                    dim**-0.5 * math.log2(math.e),
                 )  # fmt: skip
             )
         return params
@@ -121,7 +137,9 @@ def measure_attention(
             continue
         sets = bench.sets_that_fit(point.cache_bytes)
         if sets == 0:
-            notes.append(f"attention batch {point.batch} x {point.context} keys: the cache does not fit into free memory, not measured")
+            notes.append(
+                f"attention batch {point.batch} x {point.context} keys: the cache does not fit into free memory, not measured"
+            )
             continue
         rows.append(_measure_one(bench, attention, variant, point, sets, engine))
     return rows, list(dict.fromkeys(notes))

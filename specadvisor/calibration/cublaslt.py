@@ -113,7 +113,15 @@ class Product:
     """y[M,N] (bf16) = x[M,K] W[N,K]^T in one format, with the algorithms that the heuristic proposes, best guess first."""
 
     def __init__(
-        self, library: Library, recipe: Recipe, m: int, n: int, k: int, weight_scale: int = 0, input_scale: int = 0, wanted: int = 8
+        self,
+        library: Library,
+        recipe: Recipe,
+        m: int,
+        n: int,
+        k: int,
+        weight_scale: int = 0,
+        input_scale: int = 0,
+        wanted: int = 8,
     ) -> None:
         self._library, self._recipe = library, recipe
         self._description, self._preference = ctypes.c_void_p(), ctypes.c_void_p()

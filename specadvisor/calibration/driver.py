@@ -190,7 +190,9 @@ class Module:
         function = _checked(driver.cuModuleGetFunction(self._module, name.encode()), f"Finding the kernel {name}")
         if shared_bytes > 48 * 1024:
             attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-            _checked(driver.cuFuncSetAttribute(function, attribute, shared_bytes), f"Giving {name} {shared_bytes} B shared memory")
+            _checked(
+                driver.cuFuncSetAttribute(function, attribute, shared_bytes), f"Giving {name} {shared_bytes} B shared memory"
+            )
         return Kernel(name, function, threads, shared_bytes)
 
 

@@ -1,4 +1,7 @@
 """placeholder"""
+
 from typing import Any
+
+
 def measure_engine_section(section: Any, step: Any, engine: str) -> Any:
     return [], []

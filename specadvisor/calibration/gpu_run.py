@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 from specadvisor.calibration import compiler, memory_bench, nvml, quality
 from specadvisor.calibration.attention_bench import Attention, measure_attention
 from specadvisor.calibration.checks import Unreliable
-from specadvisor.calibration.cublaslt import Library, NotSupported
+from specadvisor.calibration.cublaslt import Library, NotSupported, Product
 from specadvisor.calibration.driver import Device, is_stand_in
 from specadvisor.calibration.engine_run import measure_engine_section
 from specadvisor.calibration.gemm_bench import Operands, check_product, measure_products, open_library
@@ -21,21 +21,12 @@ from specadvisor.calibration.gemm_formats import RECIPES
 from specadvisor.calibration.operands import Bench
 from specadvisor.calibration.plan import GemmPoint, Plan, Section
 from specadvisor.calibration.rows import Row
+from specadvisor.calibration.run import Progress, Run
+from specadvisor.calibration.timing import measure
 from specadvisor.errors import MissingDependency
 from specadvisor.hardware.gpu import Gpu
 
-Progress = Callable[[float, str], None]  # seconds of the plan that are done, what is being measured
 COOL_DOWN_S = 3.0
-
-
-@dataclass
-class Run:
-    """What a run produced: rows, conditions for the profile, notes for the user."""
-
-    rows: list[Row] = field(default_factory=list)
-    conditions: dict[str, Any] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-    stand_in: bool = False
 
 
 class _Machine:
@@ -57,9 +48,7 @@ class _Machine:
             self.library.close()
 
 
-def run_on_gpu(
-    device: Device, gpu: Gpu, plan: Plan, engine: str, progress: Progress, cool_down_s: float = COOL_DOWN_S
-) -> Run:
+def run_on_gpu(device: Device, gpu: Gpu, plan: Plan, engine: str, progress: Progress, cool_down_s: float = COOL_DOWN_S) -> Run:
     """Measure every section of ``plan``; raises before returning anything if a check fails or the machine did not hold still."""
     run = Run(stand_in=is_stand_in())
     nvml_facts = nvml.facts(device.uuid)
@@ -162,9 +151,6 @@ def _sentinels(machine: _Machine) -> dict[str, float]:
 
 
 def _product_s(library: Library, bench: Bench, operands: Operands, m: int, n: int, k: int) -> float:
-    from specadvisor.calibration.cublaslt import Product
-    from specadvisor.calibration.timing import measure
-
     product = Product(library, RECIPES[0], m, n, k, wanted=1)
     try:
         call = lambda s, i: product.run(s, operands.weights[0], operands.x, operands.y)  # noqa: E731
@@ -174,8 +160,6 @@ def _product_s(library: Library, bench: Bench, operands: Operands, m: int, n: in
 
 
 def _sharing_notes(facts: dict[str, Any]) -> list[str]:
-    import os
-
     notes = []
     others = [pid for pid in facts.get("processes", []) if pid != os.getpid()]
     if others:
@@ -192,7 +176,9 @@ def _conditions(
     machine: _Machine, facts: dict[str, Any], sentinels: list[dict[str, float]], clocks: dict[str, Any], run: Run
 ) -> dict[str, Any]:
     device = machine.bench.device
-    reads = {r.bytes: round(r.bytes / r.us / 1e3, 1) for r in run.rows if r.operator == "memory" and r.format == "read" and r.bytes}
+    reads = {
+        r.bytes: round(r.bytes / r.us / 1e3, 1) for r in run.rows if r.operator == "memory" and r.format == "read" and r.bytes
+    }
     return {
         "measured_on": datetime.now(timezone.utc).strftime("%Y-%m-%d"),
         "device": device.name,

@@ -48,10 +48,10 @@ def _matching(nvml: Any, uuid: str) -> tuple[Any, Any] | None:
     return (nvml, handles[0]) if len(handles) == 1 else None
 
 
-def _asked(nvml: Any, query: Callable[[], Any]) -> Any:
+def _asked(query: Callable[[], Any]) -> Any:
     try:
         value = query()
-    except (nvml.NVMLError, AttributeError):
+    except Exception:  # refused queries raise NVMLError, AttributeError or, on an old driver, a bare mismatch Exception
         return None
     return value.decode() if isinstance(value, bytes) else value
 
@@ -76,7 +76,7 @@ def facts(uuid: str) -> dict[str, Any]:
             "nvlinks": lambda: _nvlinks(nvml, handle),
             "processes": lambda: [p.pid for p in nvml.nvmlDeviceGetComputeRunningProcesses(handle)],
         }
-        answers = {name: _asked(nvml, query) for name, query in queries.items()}
+        answers = {name: _asked(query) for name, query in queries.items()}
         return {name: value for name, value in answers.items() if value is not None}
 
 
@@ -140,9 +140,9 @@ def _sample(nvml: Any, handle: Any, clocks: Clocks, done: threading.Event, perio
             (clocks.memory_mhz, lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM)),
             (clocks.power_w, lambda: nvml.nvmlDeviceGetPowerUsage(handle) / 1000),
         ):
-            value = _asked(nvml, query)
+            value = _asked(query)
             if value is not None:
                 values.append(value)  # type: ignore[attr-defined]
-        clocks.reasons |= int(_asked(nvml, lambda: reasons(handle)) or 0)
+        clocks.reasons |= int(_asked(lambda: reasons(handle)) or 0)
         if done.wait(period_s):
             return

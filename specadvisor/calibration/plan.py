@@ -100,7 +100,10 @@ def make_plan(
     wanted = [f for f in available if formats is None or f in set(formats)]
     if quick and model is None:
         wanted = wanted[:2]
-    sections = [_section("bandwidth", "memory", memory_sizes(quick)), _section("launch floor", "launch", (None,) * (2 if quick else 4))]
+    sections = [
+        _section("bandwidth", "memory", memory_sizes(quick)),
+        _section("launch floor", "launch", (None,) * (2 if quick else 4)),
+    ]
     shapes = model_shapes(model, tp) if model else (QUICK_SHAPES if quick else SHAPES)
     for i, name in enumerate(wanted):
         rows = QUICK_ROWS if quick else (ROWS if i == 0 else FEW_ROWS)
@@ -151,12 +154,24 @@ def attention_points(quick: bool, model: Architecture | None = None, tp: int = 1
     bf16 = [AttentionPoint(8, q, 8192, g, kv_heads, dim) for g in groups for q in (1, 2, 4, 8, 9, 16, 32, 64)]
     bf16 += [AttentionPoint(b, q, s, g, kv_heads, dim) for b, s in places for g in groups[-2:] for q in (1, 4, 8, 16)]
     unsplit = [
-        AttentionPoint(b, q, s, group, kv_heads, dim, split=False) for b, s in ((1, 8192), (1, 32768), (8, 8192)) for q in (1, 4, 8)
+        AttentionPoint(b, q, s, group, kv_heads, dim, split=False)
+        for b, s in ((1, 8192), (1, 32768), (8, 8192))
+        for q in (1, 4, 8)
     ]
     paged = [AttentionPoint(8, q, 8192, group, kv_heads, dim, page_size=16) for q in (1, 4, 8)]
-    fp8 = [AttentionPoint(b, q, s, group, kv_heads, dim, "fp8") for b, s in ((1, 32768), (8, 8192), (32, 8192)) for q in (1, 4, 8, 16)]
+    fp8 = [
+        AttentionPoint(b, q, s, group, kv_heads, dim, "fp8")
+        for b, s in ((1, 32768), (8, 8192), (32, 8192))
+        for q in (1, 4, 8, 16)
+    ]
     dims = [AttentionPoint(8, q, 8192, group, kv_heads, d) for d in HEAD_DIMS if d != dim and not heads for q in (1, 4, 8)]
-    named = {"attention bf16": bf16, "attention unsplit": unsplit, "attention paged": paged, "attention fp8": fp8, "head dims": dims}
+    named = {
+        "attention bf16": bf16,
+        "attention unsplit": unsplit,
+        "attention paged": paged,
+        "attention fp8": fp8,
+        "head dims": dims,
+    }
     return {name: _fitting(points) for name, points in named.items() if points}
 
 

@@ -47,7 +47,9 @@ def check_bandwidth(rows: Sequence[Row], datasheet_bytes_per_s: float, last_leve
             "the wrong GPU was named, or its clocks cannot be trusted. Nothing was written."
         )
     if share < SLOW_SHARE:
-        return [f"memory reads reach only {share:.0%} of the datasheet's bandwidth: another load, MIG, or a lowered memory clock"]
+        return [
+            f"memory reads reach only {share:.0%} of the datasheet's bandwidth: another load, MIG, or a lowered memory clock"
+        ]
     return []
 
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
+import os
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from specadvisor.calibration import reference
-from specadvisor.calibration.attention_kernel import AttentionParams, Variant
+from specadvisor.calibration.attention_kernel import VARIANTS, AttentionParams, Variant
 from specadvisor.calibration.compiler import SOURCES
 
 HERE = Path(__file__).parent
@@ -35,8 +38,8 @@ def _launcher(calls: Mapping[str, str]) -> str:
     )
     return (
         'extern "C" const char* emulated_failure() { return emulation::failure; }\n'
-        'extern "C" int emulated_launch(const char* name, unsigned gx, unsigned gy, unsigned gz, unsigned threads, size_t shared,'
-        f" void** a) {{\n  Dim3 grid{{gx, gy, gz}};\n{branches}\n  return -1;\n}}\n"
+        'extern "C" int emulated_launch(const char* name, unsigned gx, unsigned gy, unsigned gz, unsigned threads,'
+        f" size_t shared, void** a) {{\n  Dim3 grid{{gx, gy, gz}};\n{branches}\n  return -1;\n}}\n"
     )
 
 
@@ -47,7 +50,7 @@ def attention_source(copies: Sequence[tuple[str, Variant, Path]]) -> str:
         defines = {**variant.defines, "ATTENTION_KERNEL": name, "COMBINE_KERNEL": f"{name}_combine"}
         parts += [f"#define {key} {value}" for key, value in defines.items()]
         parts += [f"namespace in_{name} {{", f'#include "{text}"', "}"]
-        parts += [f"#undef {key}" for key in (*defines, "MASKED_TAIL")]
+        parts += [f"#undef {key}" for key in defines]
         for kernel in (name, f"{name}_combine"):
             calls[kernel] = f"in_{name}::{kernel}(*(in_{name}::AttentionParams*)a[0])"
     return "\n".join(parts) + "\n" + _launcher(calls)
@@ -81,7 +84,8 @@ def build(source: str, path: Path, optimise: str = "-O1") -> EmulatedLibrary:
         *[str(GXX), optimise, "-w", "-std=c++17", "-shared", "-fPIC", "-U_FORTIFY_SOURCE", "-DHOST_EMULATION=1"],
         *["-I", str(HERE), "-I", str(SOURCES), "-o", str(path), str(unit)],
     ]
-    subprocess.run(command, check=True, capture_output=True, text=True)
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
     return EmulatedLibrary(path)
 
 
@@ -154,7 +158,9 @@ class Case:
     def _decoded(self, cache: NDArray) -> NDArray:
         return (reference.from_e4m3 if self.variant.kv_fp8 else reference.from_bf16)(cache.copy())
 
-    def _paged(self, rng: np.random.Generator, keys: NDArray, values: NDArray, page: int, poison: int) -> tuple[NDArray, NDArray]:
+    def _paged(
+        self, rng: np.random.Generator, keys: NDArray, values: NDArray, page: int, poison: int
+    ) -> tuple[NDArray, NDArray]:
         batch, capacity = keys.shape[:2]
         pages = -(-capacity // page)
         self.table = np.ascontiguousarray(rng.permutation(batch * pages).reshape(batch, pages).astype(np.int32))
@@ -174,3 +180,28 @@ class Case:
             library.launch(f"{name}_combine", (self.rows, self.kv_heads, self.batch), v.head_dim // 2, 0, self.params)
         want = reference.attention(reference.from_bf16(self.q), self.keys, self.values, self.lengths)
         return reference.relative_error(reference.from_bf16(self.out), want)
+
+
+def once(folder: Path, name: str, make: Callable[[Path], object]) -> Path:
+    """``folder / name``, made by the first test process that asks; the others wait for it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / name
+    with (folder / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not path.exists():
+            make(path)
+    return path
+
+
+def attention_library(folder: Path, head_dim: int, kv_fp8: bool) -> EmulatedLibrary:
+    """Every variant of one head dimension and cache format, built once per test session."""
+    variants = [v for v in VARIANTS if v.head_dim == head_dim and v.kv_fp8 == kv_fp8]
+    source = attention_source([(v.name, v, SOURCES / "attention.cu") for v in variants])
+    name = f"attention_{head_dim}_{'fp8' if kv_fp8 else 'bf16'}.so"
+    return EmulatedLibrary(once(folder, name, lambda path: build(source, path)))
+
+
+def session_folder(factory: pytest.TempPathFactory) -> Path:
+    """A folder that the test processes of one session share."""
+    base = factory.getbasetemp()
+    return (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "emulated"

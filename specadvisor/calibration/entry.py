@@ -1,0 +1,114 @@
+"""``calibrate``: measure this machine, fit a kernel profile, save it where ``--gpu auto`` finds it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from specadvisor.calibration import cpu_run, driver
+from specadvisor.calibration.cpu_plan import make_cpu_plan
+from specadvisor.calibration.fitting import fitted
+from specadvisor.calibration.gpu_run import run_on_gpu
+from specadvisor.calibration.identify import identify
+from specadvisor.calibration.plan import Plan, make_plan
+from specadvisor.calibration.rows import Row
+from specadvisor.calibration.run import Progress, Run
+from specadvisor.calibration.save import refuse_stand_in, save, target_path
+from specadvisor.errors import InputError
+from specadvisor.hardware import load_gpu
+from specadvisor.hardware.kernel_profile import KernelProfile
+from specadvisor.ids import resolve
+
+if TYPE_CHECKING:
+    from specadvisor.model.architecture import Architecture
+
+DEVICES = ("cuda", "cpu")
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What one calibration found: the fitted profile, its rows, where it was saved and what the user should know."""
+
+    profile: KernelProfile
+    rows: tuple[Row, ...]
+    conditions: dict[str, Any]
+    notes: tuple[str, ...]
+    path: Path
+
+
+def plan_for(
+    gpu: str = "auto",
+    device: str = "cuda",
+    *,
+    quick: bool = False,
+    model: Architecture | None = None,
+    tp: int = 1,
+    formats: Iterable[str] | None = None,
+) -> Plan:
+    """The plan that ``calibrate`` with these arguments follows; needs the GPU only for ``auto``."""
+    if _device(device) == "cpu":
+        return make_cpu_plan(quick=quick, model=model, tp=tp)
+    return make_plan(load_gpu(gpu).sm, quick=quick, model=model, tp=tp, formats=formats)
+
+
+def calibrate(
+    gpu: str = "auto",
+    device: str = "cuda",
+    *,
+    quick: bool = False,
+    model: Architecture | None = None,
+    tp: int = 1,
+    engine: str = "",
+    formats: Iterable[str] | None = None,
+    out: str | Path | None = None,
+    ordinal: int = 0,
+    progress: Progress | None = None,
+) -> Calibration:
+    """Measure the kernels of this machine's GPU (or processor, ``device="cpu"``), fit a profile and save it.
+
+    ``quick`` takes fewer points; ``model`` measures its own weight shapes and heads (on one of ``tp`` ranks); ``engine`` is whose
+    kernels are timed where they are installed (vllm; llama_cpp on a processor); ``out`` is a .json file or folder instead of the
+    user's profiles. Rows are written as CSV beside the profile. Raises ``MissingDependency`` where something has to be
+    installed first, ``CheckFailed`` or ``Unreliable`` where the measurement cannot be believed; then nothing is written.
+    """
+    report: Progress = progress or (lambda done_s, what: None)
+    if _device(device) == "cpu":
+        return _calibrate_cpu(quick, model, tp, resolve("engine", engine or "llama_cpp"), out, report)
+    engine = resolve("engine", engine or "vllm")
+    with driver.opened(ordinal) as opened:
+        found, listed = identify(opened, gpu)
+        if found.sm != opened.compute_capability:
+            raise InputError("gpu", gpu, f"a GPU of compute capability {opened.compute_capability}", f"This one is a {opened.name}.")
+        path = target_path(found.id, out)
+        if driver.is_stand_in():
+            refuse_stand_in(path)
+        plan = make_plan(found.sm, quick=quick, model=model, tp=tp, formats=formats)
+        run = run_on_gpu(opened, found, plan, engine, report)
+    return _finish(run, found, path, not listed)
+
+
+def _calibrate_cpu(
+    quick: bool, model: Architecture | None, tp: int, engine: str, out: str | Path | None, progress: Progress
+) -> Calibration:
+    path = target_path(cpu_run.ID, out)
+    plan = make_cpu_plan(quick=quick, model=model, tp=tp)
+    effort = cpu_run.QUICK_EFFORT if quick else cpu_run.EFFORT
+    progress(0.0, "bandwidth and peak")
+    described = cpu_run.describe_cpu(effort)
+    run = cpu_run.run_on_cpu(plan, engine, progress, effort)
+    return _finish(run, described, path, True)
+
+
+def _finish(run: Run, gpu: Any, path: Path, datasheet: bool) -> Calibration:
+    profile, notes = fitted(run, gpu)
+    run = replace(run, notes=[*run.notes, *notes])
+    save(run, profile, gpu, path, datasheet)
+    return Calibration(profile, tuple(run.rows), run.conditions, tuple(run.notes), path)
+
+
+def _device(name: str) -> str:
+    if name not in DEVICES:
+        raise InputError("device", name, " or ".join(DEVICES))
+    return name

@@ -1,0 +1,55 @@
+"""Which GPU of the catalogue is open, and what to assume about one that is not listed."""
+
+from __future__ import annotations
+
+import re
+
+from specadvisor.calibration.driver import Device
+from specadvisor.errors import InputError
+from specadvisor.hardware import load_gpu, match_local
+from specadvisor.hardware.gpu import Gpu
+
+# Dense FLOP per clock and SM with fp32 accumulation, from the datasheet peaks of each generation's data-centre or largest part:
+# (bf16, fp8 or int8, fp4). First row at or below the compute capability counts.
+_FLOPS_PER_CLOCK = ((120, 1024, 2048, 4096), (100, 8192, 16384, 32768), (90, 4096, 8192, 0), (89, 1024, 2048, 0), (86, 1024, 0, 0), (0, 2048, 0, 0))
+
+
+def identify(device: Device, named: str) -> tuple[Gpu, bool]:
+    """(GPU, whether it is in the catalogue). ``named`` is what the user asked for, ``auto`` to go by the device's name.
+
+    A GPU outside the catalogue is described by its driver attributes, with peaks of its generation.
+    """
+    if named.lower() != "auto":
+        return load_gpu(named), True
+    try:
+        return load_gpu(match_local(device.name, device.memory_bytes).id), True
+    except InputError:
+        return unlisted(device), False
+
+
+def unlisted(device: Device) -> Gpu:
+    """Facts from the driver; peaks from SM count, clock and the generation's rate, marked as low confidence."""
+    capability = device.compute_capability
+    _, bf16, fp8, fp4 = next(row for row in _FLOPS_PER_CLOCK if capability >= row[0])
+    clock_hz = device.attributes.get("sm_clock_khz", 1_500_000) * 1e3
+    rate = device.sm_count * clock_hz
+    peaks = {name: flops * rate for name, flops in (("bf16", bf16), ("fp16", bf16), ("fp8", fp8), ("fp4", fp4)) if flops}
+    return Gpu(
+        id=re.sub(r"[^a-z0-9]+", "_", device.name.lower().replace("nvidia", "")).strip("_") or "gpu",
+        name=device.name,
+        family="unlisted",
+        sm=capability,
+        memory_bytes_per_s=device.peak_bytes_per_s or 5e11,
+        memory_bytes=float(device.memory_bytes),
+        sm_count=device.sm_count,
+        l2_bytes=float(device.l2_bytes),
+        peaks=peaks,
+        link_bytes_per_s=0.0,
+        nvlink=False,
+        pcie_bytes_per_s=0.0,
+        boost_hz=clock_hz,
+        tdp_w=300.0,
+        gpus_per_node=1,
+        confidence="low",
+        source="driver attributes; peaks estimated from SM count, clock and generation",
+    )
