@@ -113,7 +113,8 @@ def _never(load: Load) -> Schedule:
 def _assumptions(deployment: Deployment, load: Load, found: Candidates, top: Curve | None) -> tuple[str, ...]:
     serving = deployment.serving
     lines = [
-        f"{serving.id} {serving.version}, one replica on {deployment.ranks} GPU(s), dp {deployment.dp}, KV cache {deployment.kv_format}"
+        f"{serving.id} {serving.version}, one replica on {deployment.ranks} GPU(s), dp {deployment.dp}, "
+        f"KV cache {deployment.kv_format}"
     ]
     lines += serving.notes
     if load.input_tokens is None or load.output_tokens is None:

@@ -168,7 +168,8 @@ def _fourth(survival: Survival, at: Point) -> Guideline:
     rows = [
         {"k": int(k), "marginal_gain": float(g), "marginal_cost": float(c)} for k, g, c in zip(at.ks, gain, cost, strict=True)
     ]
-    says = f"one more draft token first costs more than it brings after k = {ends}; drafting one costs {rho:.1%} of a step"
+    says = f"one more draft token first costs more than it brings after k = {ends}" if losing.size else "every draft token pays"
+    says += f"; drafting one costs {rho:.1%} of a step"
     return Guideline(4, ends, says, {"draft_step_share": rho, "steps": rows})
 
 

@@ -43,7 +43,8 @@ def options(load: Load, curve: Curve, found: Gains) -> list[Option]:
             result.append(
                 Option(
                     users, curve.name, int(k), ranges["length"], float(batch[i, c]), float(round_s[i, c]),
-                    float(share[i, c]), float(tok_s[i, c]), float(tpot_s[i, c]), float(ttft_s[i, c]), ranges["thr"], ranges["tpot"],
+                    float(share[i, c]), float(tok_s[i, c]), float(tpot_s[i, c]), float(ttft_s[i, c]),
+                    ranges["thr"], ranges["tpot"],
                     float(objective), meets, verdict(ranges["tpot" if load.objective == "latency" else "thr"]),
                 )
             )  # fmt: skip

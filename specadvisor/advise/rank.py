@@ -8,11 +8,11 @@ import numpy as np
 
 from specadvisor.acceptance import Survival
 from specadvisor.advise.anchor import Anchor, Correction, correction
-from specadvisor.advise.choose import Choice, choose_k
+from specadvisor.advise.choose import NOISE, Choice, choose_k
 from specadvisor.advise.evaluate import Baseline, Evaluation, admitted_speculating, baseline, evaluate, per_replica
 from specadvisor.advise.gain import Gains, gains
 from specadvisor.advise.recommendation import NO_DRAFTER, Best, Curve, Load, Option, Schedule
-from specadvisor.advise.schedule import make_schedule, schedule_loads
+from specadvisor.advise.schedule import KEEP_WITHIN, make_schedule, schedule_loads
 from specadvisor.drafters import Drafter
 from specadvisor.errors import InputError
 from specadvisor.ranges import FloatArray, Range
@@ -77,8 +77,12 @@ def score(curve: Curve) -> float:
 
 
 def best_setting(curves: Mapping[str, Curve], ranking: Sequence[Option]) -> tuple[Best, Curve | None]:
-    """The drafter with the best mean log gain when k follows the load, and its best single k over all loads."""
+    """The drafter with the best mean log gain when k follows the load, and its best single k over all loads.
+
+    Where the user measured the acceptance of some drafters, those are at hand: a catalogue value does not displace them.
+    """
     allowed = [c for c in curves.values() if not c.drafter.lossy] or list(curves.values())
+    allowed = [c for c in allowed if c.acceptance_known] or allowed
     top = max(allowed, key=score, default=None)
     if top is None or all(choice.k == 0 for choice in top.choices):
         plain = tuple(o for o in ranking if o.drafter == NO_DRAFTER)
@@ -123,7 +127,7 @@ def schedule_of(deployment: Deployment, load: Load, curve: Curve, fix: Correctio
     held = memory.drafter_bytes + memory.drafter_kv_bytes_per_token * memory.kv_pool_tokens
     return make_schedule(
         curve.name, loads, picked, evaluation.k, found.gain, np.broadcast_to(idle_gain, shape)[0], float(held),
-        np.broadcast_to(idle_s, shape)[0],
+        np.broadcast_to(idle_s, shape)[0], KEEP_WITHIN if curve.acceptance_known else NOISE,
     )  # fmt: skip
 
 

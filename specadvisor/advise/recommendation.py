@@ -210,6 +210,7 @@ class Recommendation:
     def to_frame(self) -> pd.DataFrame:
         """The ranking as a tidy table, units in the column names."""
         import pandas as pd
+
         from specadvisor.report.data import option_rows
 
         return pd.DataFrame(option_rows(self.ranking))
@@ -227,20 +228,9 @@ class Recommendation:
 
         return plot_all(self, Path(directory))
 
-    def flags(self, engine: str | None = None) -> str:
+    def flags(self, engine: str | None = None, model: str = "", drafter_path: str | None = None) -> str:
         """Settings to paste into ``engine`` (default: the deployment's), with the versions they are for."""
-        from specadvisor.engines import LaunchPlan, flags
+        from specadvisor.advise.launch import launch_plan
+        from specadvisor.engines import flags
 
-        deployment, curve = self.deployment, self.curves.get(self.best.drafter)
-        tiers = tuple((tier.low, tier.high, tier.deployed_k) for tier in self.schedule.tiers)
-        plan = LaunchPlan(
-            kind=curve.drafter.kind if curve else NO_DRAFTER,
-            k=self.best.k,
-            model=deployment.model.name,
-            schedule=tiers if curve and deployment.dp == 1 else (),
-            concurrency_max=-(-max(self.load.concurrency) // deployment.dp),
-            gpu=deployment.gpu,
-            tp=deployment.tp,
-            dp=deployment.dp,
-        )
-        return flags(engine or deployment.serving.id, plan)
+        return flags(engine or self.deployment.serving.id, launch_plan(self, model, drafter_path))

@@ -31,13 +31,14 @@ def make_schedule(
     idle_gain: FloatArray,
     held_bytes: float,
     idle_s: FloatArray,
+    keep_within: float = KEEP_WITHIN,
 ) -> Schedule:
     """Tiers of equal k. ``gain``: objective over plain decoding, (k, load); ``idle_gain``, ``idle_s``: per load, of a
     server that keeps the drafter loaded without using it.
     """
     mid, ks = np.asarray(gain.mid), np.asarray(k, dtype=int).ravel()
     tiers: list[Tier] = []
-    for start, end, chosen in runs(choices, ks, mid):
+    for start, end, chosen in runs(choices, ks, mid, keep_within):
         at = np.flatnonzero(ks == chosen)
         speedup, deployed = Range(1.0, 1.0, 1.0), chosen
         if at.size:
@@ -55,24 +56,26 @@ def make_schedule(
     return Schedule(drafter, tuple(tiers), off)
 
 
-def runs(choices: Sequence[Choice], ks: FloatArray, gains: FloatArray) -> list[tuple[int, int, int]]:
-    """(first, one past last, k): greedily the longest runs of loads over which one k is within ``KEEP_WITHIN`` of the choice."""
+def runs(
+    choices: Sequence[Choice], ks: FloatArray, gains: FloatArray, keep_within: float = KEEP_WITHIN
+) -> list[tuple[int, int, int]]:
+    """(first, one past last, k): greedily the longest runs of loads with one k within ``keep_within`` of every choice."""
     found: list[tuple[int, int, int]] = []
-    start, common = 0, _near(choices[0], ks, gains[:, 0])
+    start, common = 0, _near(choices[0], ks, gains[:, 0], keep_within)
     for column in range(1, len(choices) + 1):
-        here = common & _near(choices[column], ks, gains[:, column]) if column < len(choices) else set()
+        here = common & _near(choices[column], ks, gains[:, column], keep_within) if column < len(choices) else set()
         if here:
             common = here
             continue
         total = {k: 0.0 if k == 0 else float(gains[np.flatnonzero(ks == k)[0], start:column].mean()) for k in common}
         found.append((start, column, max(sorted(total), key=lambda k: total[k])))
         if column < len(choices):
-            start, common = column, _near(choices[column], ks, gains[:, column])
+            start, common = column, _near(choices[column], ks, gains[:, column], keep_within)
     return found
 
 
-def _near(choice: Choice, ks: FloatArray, gains: FloatArray) -> set[int]:
-    """The choice and every other k within ``KEEP_WITHIN`` of its gain; 0 shares a tier with nothing."""
+def _near(choice: Choice, ks: FloatArray, gains: FloatArray, keep_within: float) -> set[int]:
+    """The choice and every other k within ``keep_within`` of its gain; 0 shares a tier with nothing."""
     if choice.k == 0:
         return {0}
-    return {choice.k} | {int(k) for k in ks[gains >= (1.0 - KEEP_WITHIN) * choice.gain.mid]}
+    return {choice.k} | {int(k) for k in ks[gains >= (1.0 - keep_within) * choice.gain.mid]}

@@ -91,13 +91,16 @@ def _plain_block(plain: Baseline, users: FloatArray, keys: FloatArray) -> dict[s
 
 
 def _columns(
-    name: str, shape: tuple[int, ...], k: Any, users: Any, keys: Any, batch: Any, length: Any, verified: Any, draft_s: Any, round_s: Any,
+    name: str, shape: tuple[int, ...], k: Any, users: Any, keys: Any, batch: Any, length: Any, verified: Any,
+    draft_s: Any, round_s: Any,
     tok_s: Any, tpot_s: Any, throughput: Any, tpot: Any,
 ) -> dict[str, Any]:  # fmt: skip
     columns = {
         "k": k, "concurrency": users, "context_tokens": keys, "batch": batch, "acceptance_length": length,
-        "verified_tokens_per_sequence": verified, "draft_s": draft_s, "round_s": round_s, "throughput_tok_s": tok_s, "tpot_s": tpot_s,
-        "throughput_speedup": throughput.mid, "throughput_speedup_low": throughput.low, "throughput_speedup_high": throughput.high,
+        "verified_tokens_per_sequence": verified, "draft_s": draft_s, "round_s": round_s,
+        "throughput_tok_s": tok_s, "tpot_s": tpot_s,
+        "throughput_speedup": throughput.mid, "throughput_speedup_low": throughput.low,
+        "throughput_speedup_high": throughput.high,
         "tpot_speedup": tpot.mid, "tpot_speedup_low": tpot.low, "tpot_speedup_high": tpot.high,
     }  # fmt: skip
     whole_numbers = ("k", "concurrency", "context_tokens", "batch")

@@ -44,6 +44,8 @@ def headline(
         )
     if rival := _rival(best, ranking):
         lines.append(rival)
+    if curve is not None and curve.acceptance_known and any(not c.acceptance_known for c in curves.values()):
+        lines.append("Drafters whose acceptance is only a catalogue value are listed below, not chosen.")
     return tuple(lines)
 
 

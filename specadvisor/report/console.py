@@ -1,0 +1,68 @@
+"""Reports as text: plain (files, pipes, tests) and coloured (a terminal, through rich)."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Sequence
+
+from specadvisor.advise.recommendation import Recommendation
+from specadvisor.report.tables import Block, Lines, Table, recommendation_blocks
+
+WIDTH = 128
+
+
+def render(recommendation: Recommendation) -> str:
+    """The report of a recommendation as plain text."""
+    return plain(recommendation_blocks(recommendation))
+
+
+def plain(blocks: Sequence[Block]) -> str:
+    """Blocks as plain text, one after the other."""
+    return "\n\n".join(_lines(b) if isinstance(b, Lines) else _table(b) for b in blocks) + "\n"
+
+
+def _lines(block: Lines) -> str:
+    bullets = [textwrap.fill(line, WIDTH, initial_indent="  - ", subsequent_indent="    ") for line in block.lines]
+    return "\n".join([block.title, *bullets])
+
+
+def _table(block: Table) -> str:
+    widths = [max(len(cell) for cell in column) for column in zip(block.columns, *block.rows, strict=True)]
+    left = [name in block.left for name in block.columns]
+
+    def row(cells: Sequence[str]) -> str:
+        placed = (c.ljust(w) if is_left else c.rjust(w) for c, w, is_left in zip(cells, widths, left, strict=True))
+        return ("  " + "  ".join(placed)).rstrip()
+
+    return "\n".join([block.title, row(block.columns), *(row(cells) for cells in block.rows)])
+
+
+def show(blocks: Sequence[Block]) -> None:
+    """Print to standard output: with colours on a terminal, plain elsewhere."""
+    if not sys.stdout.isatty():
+        sys.stdout.write(plain(blocks))
+        return
+    from rich.console import Console
+    from rich.table import Table as RichTable
+
+    console = Console(highlight=False)
+    for block in blocks:
+        console.print(f"[bold]{_escaped(block.title)}[/bold]")
+        if isinstance(block, Lines):
+            for line in block.lines:
+                console.print(f"  [cyan]-[/cyan] {_escaped(line)}")
+        else:
+            table = RichTable(box=None, header_style="cyan", padding=(0, 1))
+            for name in block.columns:
+                table.add_column(name, justify="left" if name in block.left else "right", overflow="fold")
+            for cells in block.rows:
+                table.add_row(*(_escaped(cell) for cell in cells))
+            console.print(table)
+        console.print()
+
+
+def _escaped(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)

@@ -1,0 +1,219 @@
+"""What a report shows, as data: headings, lines and tables that every renderer lays out in its own way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from specadvisor.advise.explain import Explanation
+from specadvisor.advise.guidelines import GuidelineTrace
+from specadvisor.advise.recommendation import NO_DRAFTER, Recommendation
+from specadvisor.report.numbers import gigabytes, milliseconds, one_line, span, times, tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Cells are text; ``left`` names the columns that are words (the rest is right-aligned)."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    left: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """A titled list of sentences."""
+
+    title: str
+    lines: tuple[str, ...]
+
+
+Block = Table | Lines
+
+
+def recommendation_blocks(rec: Recommendation, *, all_guidelines: bool = False) -> list[Block]:
+    """The report, top down: answer, loads, schedule, guidelines, drafters, memory, what to watch and what to measure."""
+    blocks: list[Block] = [Lines(setting(rec), rec.headline), _loads(rec)]
+    if len(rec.load.concurrency) > 1 and rec.schedule.drafter != NO_DRAFTER:
+        blocks.append(_schedule(rec))
+    traces = rec.guidelines if all_guidelines else rec.guidelines[_middle(len(rec.guidelines))]
+    blocks += [guideline_table(trace) for trace in traces]
+    if rec.drafters:
+        blocks.append(_drafters(rec))
+    blocks.append(_memory(rec))
+    if rec.break_even:
+        blocks.append(_break_even(rec))
+    for title, lines in (
+        ("Anchors", rec.anchors),
+        ("Watch out", rec.warnings),
+        ("Assumed", rec.assumptions),
+        ("Measure next", rec.measurement_plan),
+        ("Left out", tuple(f"{name}: {reason}" for name, reason in rec.excluded.items())),
+    ):
+        if lines:
+            blocks.append(Lines(title, tuple(lines)))
+    return blocks
+
+
+def _middle(count: int) -> slice:
+    """The middle load: guidelines of every load would bury the answer."""
+    return slice((count - 1) // 2, (count - 1) // 2 + 1) if count else slice(0, 0)
+
+
+def setting(rec: Recommendation) -> str:
+    """One line: what is deployed."""
+    d = rec.deployment
+    gpus = d.ranks * d.dp
+    layout = "".join(
+        f" {name}={value}" for name, value in (("tp", d.tp), ("ep", d.ep), ("dp", d.dp), ("pp", d.pp)) if value > 1
+    )
+    return f"{d.model.name} ({d.model.weight_format}) on {gpus} x {d.gpu.id}{layout}, {d.serving.id} {d.serving.version}"
+
+
+def _loads(rec: Recommendation) -> Table:
+    """The best setting at each load: of the schedule's drafter."""
+    rows = []
+    curve = rec.curves.get(rec.schedule.drafter)
+    for column, users in enumerate(rec.load.concurrency):
+        options = rec.at(users)
+        plain = next(o for o in options if o.drafter == NO_DRAFTER)
+        k = curve.choices[column].k if curve else 0
+        chosen = next((o for o in options if k and curve and o.drafter == curve.name and o.k == k), plain)
+        near = span(curve.choices[column].plateau) if curve else "0"
+        binds = f"G{rec.guidelines[column].binding}" if column < len(rec.guidelines) else ""
+        rows.append(
+            (
+                str(users), chosen.drafter if chosen.k else "-", str(chosen.k), near, f"{chosen.acceptance_length.mid:.2f}",
+                tokens(plain.throughput_tok_s), tokens(chosen.throughput_tok_s), times(chosen.throughput_speedup),
+                milliseconds(chosen.tpot_s), times(chosen.tpot_speedup), f"{chosen.batch:.0f}", binds,
+            )
+        )  # fmt: skip
+    columns = (
+        "concurrency", "drafter", "k", "within 2%", "AL", "tok/s plain", "tok/s", "throughput", "TPOT ms",
+        "TPOT gain", "running", "binds",
+    )  # fmt: skip
+    return Table("By load (range: 80% interval)", columns, tuple(rows), ("drafter",))
+
+
+def _schedule(rec: Recommendation) -> Table:
+    rows = tuple(
+        (
+            f"{t.low}-{t.high}" if t.low != t.high else str(t.low), str(t.k), str(t.deployed_k),
+            times(t.speedup) if t.k else "1.00x",
+            gigabytes(t.held_bytes), milliseconds(t.idle_s), f"{t.idle_speedup:.2f}x",
+        )
+        for t in rec.schedule.tiers
+    )  # fmt: skip
+    columns = ("concurrency", "k", "k if loaded", "gain", "held GB", "idle ms a step", "idle throughput")
+    return Table(f"Schedule of {rec.schedule.drafter}", columns, rows)
+
+
+def guideline_table(trace: GuidelineTrace) -> Table:
+    """The five guidelines at one load."""
+    rows = tuple(
+        (f"G{g.number}" + (" *" if g.number == trace.binding else ""), "-" if g.k is None else str(g.k), g.says)
+        for g in trace.guidelines
+    )
+    title = f"Guidelines at concurrency {trace.concurrency}, {trace.drafter} k = {trace.k} (* binds: {trace.because})"
+    return Table(title, ("", "k", "this case"), rows, ("", "this case"))
+
+
+def _drafters(rec: Recommendation) -> Table:
+    loads = rec.load.concurrency
+    shown = sorted({0, _middle(len(loads)).start, len(loads) - 1})
+    ordered = sorted(rec.drafters, key=lambda row: -float(np.mean([np.log(max(s.mid, 1e-9)) for s in row.speedup])))
+    rows = []
+    for row in ordered:
+        gains = [f"k {row.best_k[c]}: {times(row.speedup[c])}" if row.best_k[c] else "off" for c in shown]
+        known = "" if rec.curves[row.drafter].acceptance_known else " ?"
+        length = row.acceptance_length
+        rows.append(
+            (
+                row.drafter, f"{length.mid:.2f} ({length.low:.2f}-{length.high:.2f}){known}", f"{row.draft_share:.0%}",
+                gigabytes(row.memory_bytes), f"{row.kv_bytes_per_token / 1e3:.1f}", *gains, one_line(row.training),
+                one_line(row.operating, 40),
+            )
+        )  # fmt: skip
+    columns = (
+        "drafter", "AL (? catalogue)", "drafting", "GB", "KV kB/token", *(f"at {loads[c]}" for c in shown), "training",
+        "operating",
+    )  # fmt: skip
+    return Table("Drafters compared (guideline 5)", columns, tuple(rows), ("drafter", "training", "operating"))
+
+
+def _memory(rec: Recommendation) -> Table:
+    rows = tuple(
+        (
+            bill.drafter, gigabytes(bill.total_bytes), gigabytes(bill.weight_bytes), gigabytes(bill.drafter_bytes),
+            gigabytes(bill.reserve_bytes), gigabytes(bill.kv_pool_bytes), tokens(bill.kv_pool_tokens), f"{bill.sequences:.0f}",
+        )
+        for bill in rec.memory
+        if bill.drafter in (NO_DRAFTER, rec.schedule.drafter)
+    )  # fmt: skip
+    columns = ("with drafter", "usable GB", "weights", "drafter", "reserve", "KV pool", "KV tokens", "requests of this length")
+    return Table("Memory of one GPU", columns, rows, ("with drafter",))
+
+
+def _break_even(rec: Recommendation) -> Lines:
+    even = rec.break_even
+    assert even is not None
+    text = (
+        f"training {even.drafter} for {even.train_gpu_hours:g} GPU hours costs {even.training_cost:,.0f}; at concurrency "
+        f"{even.concurrency} it saves {even.saved_per_million_tokens.mid:.3g} a million output tokens"
+    )
+    if not np.isfinite(even.tokens.mid):
+        return Lines("Is training one worth it", (text + ": it never pays.",))
+    high = f"{even.tokens.high:.2g}" if np.isfinite(even.tokens.high) else "never"
+    return Lines(
+        "Is training one worth it",
+        (
+            f"{text}: paid after {even.tokens.mid:.2g} tokens ({even.tokens.low:.2g} to {high}), "
+            f"{even.days.mid:.1f} days at full load.",
+        ),
+    )
+
+
+def explanation_blocks(e: Explanation) -> list[Block]:
+    """The trace of one point."""
+    d = e.deployment
+    result = (
+        f"step {milliseconds(e.step_s)} ms, round {milliseconds(e.round_s)} ms, of it drafting {milliseconds(e.draft_s)} ms",
+        f"AL {e.acceptance_length.mid:.2f} ({e.acceptance_length.low:.2f}-{e.acceptance_length.high:.2f}): "
+        f"{e.acceptance_source}",
+        f"running {e.batch:.0f} of {e.concurrency} ({e.batch_without:.0f} without a drafter)",
+        f"throughput {tokens(e.throughput_tok_s)} tok/s against {tokens(e.throughput_tok_s_without)}: "
+        f"{times(e.throughput_speedup)}",
+        f"TPOT gain {times(e.tpot_speedup)}",
+    )
+    where = f"{d.model.name} on {d.gpu.id}, {d.serving.id}"
+    title = f"{where}: {e.drafter} k = {e.k} at concurrency {e.concurrency}, {e.load.context} keys"
+    rows = tuple(
+        (c.component, milliseconds(c.step_s), milliseconds(c.draft_s), milliseconds(c.verify_s), f"{c.sigma:.0%}", c.formula)
+        for c in e.components
+    )
+    parts = Table(
+        "Time by component",
+        ("component", "step ms", "draft ms", "verify ms", "error", "formula"),
+        rows,
+        ("component", "formula"),
+    )
+    sources = Lines("Parameters", tuple(f"{c.component}: {c.source}" for c in e.components))
+    return [Lines(title, result), parts, guideline_table(e.guidelines), _marginal(e.guidelines), sources]
+
+
+def _marginal(trace: GuidelineTrace) -> Table:
+    """Guideline 4 step by step."""
+    steps: Sequence[dict[str, float]] = trace.guidelines[3].numbers["steps"]
+    rows = tuple(
+        (
+            str(s["k"]),
+            f"{s['marginal_gain']:+.1%}",
+            f"{s['marginal_cost']:+.1%}",
+            "yes" if s["marginal_gain"] > s["marginal_cost"] else "no",
+        )
+        for s in steps
+    )
+    return Table("Guideline 4: each further draft token", ("k", "tokens", "time", "pays"), rows)
