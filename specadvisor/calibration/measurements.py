@@ -1,8 +1,8 @@
 """Tables of measured kernel times: reading and checking.
 
-One row is one call. Columns ``operator``, ``format``, ``us`` (microseconds) and the shape columns of that operator (``SHAPES``);
-optional ``engine``, ``kernel``, ``sets`` (operand copies the benchmark rotates through), ``auto`` (0: a forced kernel choice,
-left out), ``engine_version``, ``gpu``. CSV and Parquet; the CSV of ``specadvisor calibrate`` is one of them.
+One row is one call. Columns ``operator``, ``format``, ``us`` (microseconds) and the shape columns of that operator
+(``SHAPES``); optional ``engine``, ``kernel``, ``sets`` (operand copies the benchmark rotates through), ``auto`` (0: a forced
+kernel choice, left out) and ``engine_version``. CSV or Parquet; the CSV of ``specadvisor calibrate`` is one of them.
 """
 
 from __future__ import annotations

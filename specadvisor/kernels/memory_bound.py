@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from specadvisor.hardware import Gpu
 from specadvisor.kernels.parameters import as_gpu, find_entry
 from specadvisor.ranges import FloatArray
 
 
+class MemoryTerms(NamedTuple):
+    """Seconds at datasheet bandwidth."""
+
+    memory_s: FloatArray
+
+
 def memory_pass_s(gpu: str | Gpu, bytes: Any, *, floor_scale: float = 1.0) -> FloatArray:
-    """Seconds to move ``bytes`` (read plus written) in one kernel: ``t0 + bytes / (em bandwidth)``."""
+    """Seconds to move ``bytes`` (read plus written) in one kernel (``memory_law``)."""
     gpu = as_gpu(gpu)
-    p = find_entry(gpu, "memory", "any", "any").parameters
-    return floor_scale * p["t0_s"] + bytes / (gpu.memory_bytes_per_s * p["em"])
+    entry = find_entry(gpu, "memory", "any", "any")
+    return memory_law(entry.parameters, memory_terms(gpu, np.asarray(bytes, dtype=np.float64)), floor_scale)
+
+
+def memory_terms(gpu: Gpu, bytes: FloatArray) -> MemoryTerms:
+    """bytes / bandwidth."""
+    return MemoryTerms(bytes / gpu.memory_bytes_per_s)
+
+
+def memory_law(p: Mapping[str, float], terms: MemoryTerms, floor_scale: float = 1.0) -> FloatArray:
+    """``T = t0 + memory / em``."""
+    return floor_scale * p["t0_s"] + terms.memory_s / p["em"]

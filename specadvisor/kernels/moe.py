@@ -12,7 +12,7 @@ from specadvisor.formats import weight_format
 from specadvisor.hardware import Gpu
 from specadvisor.kernels.gemm import norm_sum
 from specadvisor.kernels.parameters import as_gpu, find_entry, positive
-from specadvisor.kernels.routing import balanced_experts, distinct_experts, skew_of
+from specadvisor.kernels.routing import active_experts
 from specadvisor.ranges import FloatArray
 
 PADDED_ROWS = 16.0
@@ -56,14 +56,17 @@ def moe_s(
         raise InputError("top_k", top_k, f"1 to the number of experts ({experts})")
     entry = find_entry(gpu, "moe", weight_format, engine, kernel)
     tokens = positive("tokens", tokens)
-    active = balanced_experts(tokens, experts, top_k) if routing == "balanced" else None
-    if active is None:
-        active = distinct_experts(tokens, experts, top_k, skew_of(routing))
+    active = active_experts(tokens, experts, top_k, routing)
     rows = tokens * top_k
-    padded = active * np.ceil(rows / active / PADDED_ROWS - 1e-9) * PADDED_ROWS
+    padded = padded_rows(rows, active)
     inner = positive("intermediate", intermediate) / tp
     terms = moe_terms(gpu, active / ep, rows / ep, padded / ep, experts / ep, hidden, inner, weight_format, matrices)
     return moe_law(entry.parameters, terms, floor_scale)
+
+
+def padded_rows(rows: FloatArray, active: FloatArray) -> FloatArray:
+    """Rows after every expert's share is rounded up to 16, the smallest tile of grouped GEMMs."""
+    return np.asarray(active * np.ceil(rows / active / PADDED_ROWS - 1e-9) * PADDED_ROWS)
 
 
 def moe_terms(

@@ -27,6 +27,13 @@ def distinct_experts(tokens: Any, experts: int, top_k: int, skew: float = 0.0) -
     return np.asarray(-np.expm1(tokens[..., np.newaxis] * missed).sum(axis=-1))
 
 
+def active_experts(tokens: Any, experts: int, top_k: int, routing: str | float = "uniform") -> FloatArray:
+    """Different experts under a routing: ``balanced``, ``uniform``, ``power_law`` or a Zipf exponent."""
+    if routing == "balanced":
+        return balanced_experts(tokens, experts, top_k)
+    return distinct_experts(tokens, experts, top_k, skew_of(routing))
+
+
 def balanced_experts(tokens: Any, experts: int, top_k: int) -> FloatArray:
     """Different experts if tokens avoid each other's: ``min(E, k T)``; what balanced benchmark routing does."""
     return np.minimum(float(experts), np.maximum(np.asarray(tokens, dtype=np.float64) * top_k, top_k))

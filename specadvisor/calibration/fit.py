@@ -1,0 +1,198 @@
+"""From measured times to kernel parameters: the one fit behind the shipped profiles and the user's own calibration."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from specadvisor.calibration.fit_laws import LAWS, Law
+from specadvisor.calibration.measurements import check_measurements
+from specadvisor.errors import InputError
+from specadvisor.hardware import Gpu, load_gpu
+from specadvisor.hardware.kernel_profile import OPERATORS, KernelEntry, KernelProfile, family_defaults
+from specadvisor.kernels.parameters import format_family
+from specadvisor.ranges import FloatArray
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+L2_MARGIN = 1.3
+SCALE = 0.1
+FOLDS = 4
+MOST_ROWS = 3000
+FEWEST_ROWS = 6
+# A parameter on such a bound is a form without that effect, not a badly determined number.
+_NO_EFFECT = {"jump": 1.0, "step": 1.0, "wave": 1.0, "norm": 1.0}
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """Parameters of one table, and what happened on the way. ``predictions``: every used row from a fit without its shape."""
+
+    parameters: dict[str, float]
+    used: pd.DataFrame
+    predictions: FloatArray
+    dropped: dict[str, int]
+    warnings: tuple[str, ...]
+
+    def errors(self) -> FloatArray:
+        """Absolute relative error of every used row, its shape unseen."""
+        return np.abs(self.predictions / (self.used["us"].to_numpy(dtype=np.float64) * 1e-6) - 1.0)
+
+
+def fit_profile(
+    measurements: pd.DataFrame, gpu: str | Gpu, *, source: str = "user", provenance: Mapping[str, Any] | None = None
+) -> KernelProfile:
+    """A profile with one entry per (operator, format, engine, kernel) that has rows enough, pulled to the family defaults.
+
+    Raises ``InputError`` if nothing can be fitted. What was used, dropped and warned about stands in each entry's provenance.
+    """
+    gpu = load_gpu(gpu) if isinstance(gpu, str) else gpu
+    frame = check_measurements(measurements)
+    defaults = {(e.operator, e.format): e.parameters for e in reversed(family_defaults(gpu))}
+    entries, problems = [], []
+    for (operator, format, engine, kernel), rows in frame.groupby(["operator", "format", "engine", "kernel"]):
+        family = format_family(operator, format)
+        try:
+            fitted = fit_table(gpu, operator, format, rows, defaults.get((operator, family)))
+        except InputError as error:
+            problems.append(f"{operator} {format} {kernel or engine}: {error.value}")
+            continue
+        entries.append((len(fitted.used), entry_of(fitted, operator, family, engine, kernel, provenance or {})))
+    if not entries:
+        raise InputError("measurements", "; ".join(problems) or "no rows", f"{FEWEST_ROWS} or more usable rows of one operator")
+    entries.sort(key=lambda pair: -pair[0])
+    return KernelProfile(gpu.id, tuple(entry for _, entry in entries), source, family_defaults(gpu))
+
+
+def fit_table(gpu: Gpu, operator: str, format: str, rows: pd.DataFrame, prior: Mapping[str, float] | None = None) -> Fitted:
+    """Fit one (operator, format) on the cold, physical rows; raises ``InputError`` if too few are left."""
+    law = LAWS[operator]
+    used, dropped = usable_rows(gpu, law, rows, format)
+    if len(used) < FEWEST_ROWS:
+        left_out = ", ".join(f"{count} {why}" for why, count in dropped.items() if count) or "none left out"
+        raise InputError("rows", f"{len(used)} usable rows ({left_out})", f"{FEWEST_ROWS} or more")
+    terms, seconds = law.terms(gpu, used, format), used["us"].to_numpy(dtype=np.float64) * 1e-6
+    names = [name for name in law.start if name in (law.fitted(used) or law.start)]
+    fold = shape_folds(used, law.key)
+    predictions = np.full(len(used), np.nan)
+    for number in np.unique(fold):
+        rest = np.flatnonzero(fold != number)
+        if len(rest) >= FEWEST_ROWS:
+            here = fold == number
+            part = fit_parameters(operator, law, take(terms, rest), seconds[rest], prior, names)
+            predictions[here] = law.law(part, take(terms, np.flatnonzero(here)))
+    parameters = fit_parameters(operator, law, terms, seconds, prior, names)
+    warnings = tuple(f"{name} ends on its bound {parameters[name]:.3g}" for name in on_bound(operator, names, parameters))
+    return Fitted(parameters, used, predictions, dropped, warnings)
+
+
+def fit_parameters(
+    operator: str,
+    law: Law,
+    terms: Any,
+    seconds: FloatArray,
+    prior: Mapping[str, float] | None = None,
+    names: Sequence[str] | None = None,
+) -> dict[str, float]:
+    """Least squares in the logarithm of time with a soft-L1 loss (scale 0.1) and a ridge to ``prior`` in log parameters.
+
+    Parameters are positive (their logarithm is fitted) and bounded. At most 3,000 rows are used, chosen evenly.
+    """
+    from scipy.optimize import least_squares
+
+    if len(seconds) > MOST_ROWS:
+        chosen = np.linspace(0, len(seconds) - 1, MOST_ROWS).astype(np.int64)
+        terms, seconds = take(terms, chosen), seconds[chosen]
+    names = list(names or law.start)
+    start = {name: (prior or {}).get(name) or law.start[name] for name in names}
+    bounds = [OPERATORS[operator][name] for name in names]
+    low, high = np.log([max(b.low, 1e-12) for b in bounds]), np.log([b.high for b in bounds])
+    centre, spread = np.log([start[name] for name in names]), np.array([law.spread[name] for name in names])
+    fixed = {**law.start, **{name: b.default for name, b in OPERATORS[operator].items() if b.default is not None}}
+    fixed |= prior or {}
+    target = np.log(seconds)
+
+    def residuals(x: FloatArray) -> FloatArray:
+        predicted = law.law({**fixed, **dict(zip(names, np.exp(x), strict=True))}, terms)
+        return np.concatenate([np.log(predicted) - target, SCALE * (x - centre) / spread])
+
+    inside = np.clip(centre, low + 1e-6, high - 1e-6)
+    solved = least_squares(residuals, inside, bounds=(low, high), loss="soft_l1", f_scale=SCALE, x_scale=0.3, max_nfev=60)
+    return {**fixed, **{name: float(value) for name, value in zip(names, np.exp(solved.x), strict=True)}}
+
+
+def usable_rows(gpu: Gpu, law: Law, rows: pd.DataFrame, format: str) -> tuple[pd.DataFrame, dict[str, int]]:
+    """Rows whose data came from memory (operand sets together above 1.3 x L2) and that no bandwidth limit contradicts."""
+    footprint = law.footprint(rows, format)
+    warm = footprint * rows["sets"].to_numpy(dtype=np.float64) <= L2_MARGIN * gpu.l2_bytes
+    finite = np.where(np.isfinite(footprint), footprint, 0.0)
+    impossible = rows["us"].to_numpy(dtype=np.float64) * 1e-6 < finite / gpu.memory_bytes_per_s
+    forced = rows["auto"].to_numpy(dtype=np.float64) == 0
+    dropped = {
+        "read from L2": int(warm.sum()),
+        "faster than memory allows": int((impossible & ~warm).sum()),
+        "forced kernel choice": int((forced & ~warm & ~impossible).sum()),
+    }
+    return rows[~(warm | impossible | forced)], dropped
+
+
+def shape_folds(rows: pd.DataFrame, key: Sequence[str]) -> FloatArray:
+    """Fold number of every row by a hash of its shape: the same on every machine, all rows of one shape together."""
+    present = [name for name in key if name in rows.columns]
+    text = rows[present].astype(float).astype(str).agg("/".join, axis=1)
+    numbers = {value: zlib.crc32(value.encode()) % FOLDS for value in text.unique()}
+    return text.map(numbers).to_numpy()
+
+
+def take(terms: Any, index: FloatArray) -> Any:
+    """The rows ``index`` of a named tuple of arrays."""
+    return type(terms)(*(np.broadcast_to(column, np.shape(terms[0]))[index] for column in terms))
+
+
+def on_bound(operator: str, names: Iterable[str], parameters: Mapping[str, float]) -> list[str]:
+    """Fitted parameters that ended on a bound of their range."""
+    found = []
+    for name in names:
+        bound, value = OPERATORS[operator][name], parameters[name]
+        low, high = value < max(bound.low, 1e-12) * 1.02, value > bound.high / 1.02
+        if (low or high) and abs(value - _NO_EFFECT.get(name, -1.0)) > 0.03 and not name.endswith("_s"):
+            found.append(name)
+    return found
+
+
+def entry_of(
+    fitted: Fitted, operator: str, format: str, engine: str, kernel: str, provenance: Mapping[str, Any]
+) -> KernelEntry:
+    """The profile entry of a fitted table; its error is that of unseen shapes, of all rows where there is only one shape."""
+    errors = fitted.errors()
+    errors = errors[~np.isnan(errors)]
+    unseen = bool(errors.size)
+    median, p90 = (float(np.quantile(errors, q)) for q in (0.5, 0.9)) if unseen else (0.1, 0.3)
+    versions = sorted({str(v) for v in fitted.used["engine_version"]} - {""})
+    facts: dict[str, Any] = {
+        **provenance,
+        "rows": len(fitted.used),
+        "dropped": {why: count for why, count in fitted.dropped.items() if count},
+        "error_on": "shapes left out of the fit" if unseen else "not measured: one shape only",
+        "fitted": date.today().isoformat(),
+    }
+    if versions:
+        facts["engine_version"] = ", ".join(versions)
+    if fitted.warnings:
+        facts["warnings"] = list(fitted.warnings)
+    return KernelEntry(operator, format, engine, fitted.parameters, "measured", median, p90, facts, kernel)
+
+
+def geometric_mean(sets: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """One parameter set in the middle of several: the mean logarithm; a parameter that is zero anywhere stays zero."""
+    sets = list(sets)
+    return {
+        name: float(np.exp(np.mean([np.log(p[name]) for p in sets]))) if all(p[name] > 0 for p in sets) else 0.0
+        for name in sets[0]
+    }
