@@ -113,7 +113,7 @@ def _small_model(kind: str, model: Architecture, source: Any, label: str) -> Dra
 
 def with_tree(drafter: Drafter, tree: Tree) -> Drafter:
     """The drafter with ``tree`` in place of a chain; its depth becomes the largest k."""
-    return replace(drafter, tree=tree, k_max=drafter.k_max if tree.best_first else tree.steps)
+    return replace(drafter, tree=tree, k_max=min(drafter.k_max, tree.steps) if tree.best_first else tree.steps)
 
 
 def legal_drafters(model: Architecture, serving: ServingEngine) -> list[Drafter]:

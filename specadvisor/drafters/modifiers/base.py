@@ -79,8 +79,8 @@ def with_length_factor(survival: FloatArray, factor: float) -> FloatArray:
     if factor == 1.0 or not np.any(s > 0):
         return s
     wanted = factor * acceptance_length(s)
-    low, high = np.zeros_like(wanted), np.full_like(wanted, 64.0)
-    for _ in range(60):
+    low, high = np.zeros_like(wanted), np.full_like(wanted, 1.0e6)
+    for _ in range(80):
         middle = 0.5 * (low + high)
         too_long = acceptance_length(_power(s, middle)) > wanted
         low, high = np.where(too_long, middle, low), np.where(too_long, high, middle)

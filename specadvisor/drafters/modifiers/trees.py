@@ -47,7 +47,7 @@ class TreeDrafting(Modifier):
             raise InputError("tree", self.value, f"a tree of this form for {', '.join(kinds)}; the drafter is {drafter.kind}")
 
     def drafter(self, drafter: Drafter) -> Drafter:
-        limit = drafter.k_max if self.tree.best_first else self.tree.steps
+        limit = min(drafter.k_max, self.tree.steps) if self.tree.best_first else self.tree.steps
         return replace(drafter, tree=self.tree, k_max=limit)
 
 
