@@ -56,6 +56,8 @@ def parse_acceptance(text: str, kind: str | None = None) -> Survival:
 
 def split_drafter(text: str) -> tuple[str, str]:
     """("eagle3", "al:2.2@3") of ``eagle3=al:2.2@3``; ("", text) without a drafter."""
+    if not isinstance(text, str):
+        raise InputError("acceptance", text, FORMS)
     head, equals, tail = text.partition("=")
     known = head.strip().lower().replace("-", "_")
     if equals and (known in DRAFTERS or head.strip().lower() in ALIASES["drafter"]):
@@ -81,8 +83,8 @@ def curves(
         items = [("", stated)]
     elif stated is not None:
         items = [split_drafter(text) for text in ([stated] if isinstance(stated, str) else stated)]
+    kinds = {d.kind for d in drafters}
     for kind, value in items:
-        kinds = {d.kind for d in drafters}
         if not kind and len(kinds) > 1:
             raise InputError(
                 "acceptance",
@@ -90,18 +92,19 @@ def curves(
                 "a curve that names its drafter, such as eagle3=conditional:0.8,0.7",
                 "Or name one --drafter.",
             )
-        if kind and kind not in kinds:
-            raise InputError("acceptance", kind, f"one of the drafters compared: {', '.join(sorted(kinds))}")
+        if not kinds or (kind and kind not in kinds):
+            compared = ', '.join(sorted(kinds)) or 'none'
+            raise InputError("acceptance", kind, f"one of the drafters compared: {compared}")
         by_kind[kind or next(iter(kinds))] = value
     result: dict[str, Survival] = {}
     notes: list[str] = []
     for drafter in drafters:
-        value = by_kind.get(drafter.kind)
-        if value is None:
+        given = by_kind.get(drafter.kind)
+        if given is None:
             curve = prior(drafter.kind, workload, temperature, k_max=drafter.k_max)
             s = drafter.survival(curve.extended(drafter.k_max), workload=workload, temperature=temperature)
         else:
-            curve = parse_acceptance(value, drafter.kind) if isinstance(value, str) else value
+            curve = parse_acceptance(given, drafter.kind) if isinstance(given, str) else given
             chain = replace(drafter, tree=None)
             s = chain.survival(curve.extended(drafter.k_max), workload=workload, temperature=temperature)
             if note := curve.beyond(drafter.k_max):

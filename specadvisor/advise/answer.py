@@ -106,7 +106,7 @@ def _traces(deployment: Deployment, curve: Curve | None) -> tuple[GuidelineTrace
 def _never(load: Load) -> Schedule:
     """No drafter can run here: plain decoding at every load."""
     one = Range(1.0, 1.0, 1.0)
-    tier = Tier(1, max(load.concurrency), 0, 0, one, 0.0, 0.0, 1.0)
+    tier = Tier(1, max(load.concurrency), 0, 0, one, one, 0.0, 0.0, 1.0)
     return Schedule(NO_DRAFTER, (tier,), 1)
 
 

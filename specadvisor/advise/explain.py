@@ -15,6 +15,7 @@ from specadvisor.advise.inputs import whole
 from specadvisor.advise.recommendation import Load
 from specadvisor.advise.uncertainty import operator_sigmas
 from specadvisor.kernels.parameters import find_entry
+from specadvisor.model import Attention
 from specadvisor.ranges import Range
 from specadvisor.step import Deployment
 
@@ -142,7 +143,7 @@ def _source(deployment: Deployment, operator: str) -> str:
         fact = serving.facts.get("host_s")
         return f"{serving.id} {serving.version}" + (f", {fact.state}: {fact.source}" if fact else "")
     model = deployment.model
-    kinds = {la.mixer.kind for la in model.attention_layers()}
+    kinds = {la.mixer.kind for la in model.layers if isinstance(la.mixer, Attention)}
     operator = "mla" if operator == "attention" and "mla" in kinds else operator
     weight = operator in ("gemm", "moe")
     name = model.weight_format if weight else deployment.kv_format if operator in ("attention", "mla") else "any"

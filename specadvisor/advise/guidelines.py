@@ -114,15 +114,14 @@ def _first(deployment: Deployment, drafter: Drafter, at: Point) -> Guideline:
 
 def _tiles(deployment: Deployment, at: Point) -> tuple[Guideline, Guideline]:
     """Guidelines 2 and 3 on the attention layer that most layers have."""
-    layers = list(deployment.model.attention_layers())
+    layers = [(la.count, la.mixer) for la in deployment.model.layers if isinstance(la.mixer, Attention)]
     share = at.base.get("attention", 0.0) / at.base_s
     state = at.base.get("recurrent", 0.0) / at.base_s
     if not layers:
         says = f"no attention layers; the recurrent state takes {state:.0%} of a step and has no free rows"
         numbers = {"attention_share": 0.0, "state_share": state}
         return Guideline(2, None, says, numbers), Guideline(3, None, "no attention tiles", {})
-    mixer = max((la for la in layers), key=lambda la: (not la.mixer.window, la.count)).mixer
-    assert isinstance(mixer, Attention)
+    mixer = max(layers, key=lambda item: (not item[1].window, item[0]))[1]
     group = mixer.group_size(deployment.tp)
     backend = deployment.serving.attention_backend(
         deployment.gpu, mixer.key_dim, mla=mixer.kind == "mla", sparse=bool(mixer.top_k)

@@ -71,16 +71,18 @@ class Option:
 class Tier:
     """Loads ``low`` to ``high`` share one number of draft tokens.
 
-    ``k`` compares with a server that has no drafter loaded; ``deployed_k`` is the best a server with the drafter loaded
-    can do (its memory is spent anyway). ``held_bytes`` (one GPU) and ``idle_s`` (per step) are what a loaded drafter
-    costs while k = 0; ``idle_speedup`` is the throughput of that state over plain decoding at the tier's upper end.
+    ``at_low``, ``at_high``: gain over plain decoding at the two ends. ``k`` compares with a server that has no drafter
+    loaded; ``deployed_k`` is the best that a server with the drafter loaded can do (its memory is spent anyway).
+    ``held_bytes`` (one GPU) and ``idle_s`` (per step) are what a loaded drafter costs while k = 0; ``idle_speedup`` is the
+    throughput of that state over plain decoding at the tier's upper end.
     """
 
     low: int
     high: int
     k: int
     deployed_k: int
-    speedup: Range
+    at_low: Range
+    at_high: Range
     held_bytes: float
     idle_s: float
     idle_speedup: float

@@ -40,20 +40,23 @@ def make_schedule(
     tiers: list[Tier] = []
     for start, end, chosen in runs(choices, ks, mid, keep_within):
         at = np.flatnonzero(ks == chosen)
-        speedup, deployed = Range(1.0, 1.0, 1.0), chosen
+        first = final = Range(1.0, 1.0, 1.0)
+        deployed = chosen
         if at.size:
-            low, middle, high = (np.asarray(v)[at[0], start:end] for v in (gain.low, gain.mid, gain.high))
-            speedup = Range(float(low.min()), float(np.median(middle)), float(high.max()))
+            first, final = (_at(gain, int(at[0]), column) for column in (start, end - 1))
         else:
             inside = mid[:, start:end].mean(axis=1)
             deployed = int(ks[inside.argmax()]) if inside.max() > idle_gain[start:end].mean() else 0
-        low_load = 1 if start == 0 else loads[start - 1] + 1
-        last = end - 1
+        low_load, last = 1 if start == 0 else loads[start - 1] + 1, end - 1
         tiers.append(
-            Tier(low_load, loads[last], chosen, deployed, speedup, held_bytes, float(idle_s[last]), float(idle_gain[last]))
+            Tier(low_load, loads[last], chosen, deployed, first, final, held_bytes, float(idle_s[last]), float(idle_gain[last]))
         )
     off = tiers[-1].low if tiers[-1].k == 0 else None
     return Schedule(drafter, tuple(tiers), off)
+
+
+def _at(gain: Range, row: int, column: int) -> Range:
+    return Range(*(float(np.asarray(v)[row, column]) for v in (gain.low, gain.mid, gain.high)))
 
 
 def runs(

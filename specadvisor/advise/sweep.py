@@ -61,8 +61,8 @@ def sweep(
             "k", None if lengths is None else lengths.tolist(), "a number of draft tokens that a drafter here takes"
         )
     names = list(dict.fromkeys(block["drafter"] for block in blocks))
-    codes = np.concatenate([np.full(block["size"], names.index(block["drafter"]), dtype=np.int16) for block in blocks])
-    table: dict[str, Any] = {"drafter": pd.Categorical.from_codes(codes, categories=names)}  # type: ignore[arg-type]
+    codes = np.concatenate([np.full(block["size"], names.index(block["drafter"]), dtype=np.int64) for block in blocks])
+    table: dict[str, Any] = {"drafter": pd.Categorical.from_codes(codes, categories=pd.Index(names))}
     for column in blocks[0]["columns"]:
         table[column] = np.concatenate([block["columns"][column] for block in blocks])
     return pd.DataFrame(table, copy=False)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from specadvisor.advise.anchor import Correction
-from specadvisor.advise.recommendation import NO_DRAFTER, Best, Curve, Load, Option, Schedule
+from specadvisor.advise.recommendation import NO_DRAFTER, Best, Curve, Load, Option, Schedule, Tier
 from specadvisor.drafters.facts import TRAINING_CLASSES
 from specadvisor.ranges import Range
 from specadvisor.step import Deployment
@@ -64,11 +64,17 @@ def _verdict(load: Load, best: Best, schedule: Schedule, curve: Curve | None) ->
         if choice.cautious not in (choice.k, 0):
             text += f"; k = {choice.cautious} is within 2% of the best and the cautious choice"
         return text + "."
-    parts = [f"{loads(t.low, t.high)}: k = {t.k}" + (f" {times(t.speedup)}" if t.k else "") for t in schedule.tiers]
+    parts = [f"{loads(t.low, t.high)}: k = {t.k}" + (f", {_fall(t)}" if t.k else "") for t in schedule.tiers]
     text = f"Run {schedule.drafter} by load, {what} over plain decoding at concurrency " + "; ".join(parts) + "."
     if schedule.crossover is not None:
         text += f" Speculation stops paying at concurrency {schedule.crossover}."
     return text
+
+
+def _fall(tier: Tier) -> str:
+    """``1.97x to 1.82x``: the gain at the two ends of a tier."""
+    low, high = f"{tier.at_low.mid:.2f}x", f"{tier.at_high.mid:.2f}x"
+    return low if low == high else f"{low} to {high}"
 
 
 def _rival(best: Best, ranking: Sequence[Option]) -> str:

@@ -15,15 +15,15 @@ from specadvisor.errors import DoesNotFit, InputError
 
 # Command: one line of help. Its code is the function (or the Typer app called ``app``) in ``specadvisor.cli.<command>``.
 COMMANDS = {
-    "recommend": "Which drafter and how many draft tokens, per concurrency, with range, reasons and cost.",
-    "explain": "The trace of one point: time by component, the five guidelines, formulas and sources.",
-    "sweep": "The whole grid drafter x k x concurrency x context as tidy CSV, one row per point.",
-    "flags": "Settings to paste into vLLM, SGLang, TensorRT-LLM or llama.cpp for a recommendation.",
+    "recommend": "Which drafter, how many draft tokens, at which load.",
+    "explain": "Trace one point: times, guidelines, formulas, sources.",
+    "sweep": "The whole grid as tidy CSV, one row per point.",
+    "flags": "Settings to paste into your engine for a recommendation.",
     "gpus": "GPUs that are known, or the datasheet facts of one.",
     "models": "Models that ship with specadvisor, or what one is made of.",
-    "drafters": "Drafting techniques, or the structure, cost and sources of one.",
-    "acceptance": "Survival curves: fit your own measurement, show the catalogue and its priors.",
-    "validate": "Predict a table of measured sweeps and score the predictions.",
+    "drafters": "Drafting techniques, or the facts of one.",
+    "acceptance": "Fit your own acceptance; show the catalogue and its priors.",
+    "validate": "Predict measured sweeps and score the predictions.",
     "calibrate": "Measure this GPU and write its kernel profile.",
 }
 

@@ -124,8 +124,8 @@ def numbers(field: str, text: str | None) -> list[int] | None:
 
 
 def make_advisor(
-    model: str, gpu: str, engine: str, engine_version: str | None, tp: int, ep: int, dp: int, weights: str | None, kv: str | None,
-    power_limit: float | None,
+    model: str, gpu: str, engine: str, engine_version: str | None, tp: int, ep: int, dp: int, weights: str | None,
+    kv: str | None, power_limit: float | None,
 ) -> Advisor:  # fmt: skip
     """The advisor that the deployment options describe."""
     from specadvisor.advise.advisor import Advisor

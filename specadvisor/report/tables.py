@@ -102,12 +102,21 @@ def _schedule(rec: Recommendation) -> Table:
     rows = tuple(
         (
             f"{t.low}-{t.high}" if t.low != t.high else str(t.low), str(t.k), str(t.deployed_k),
-            times(t.speedup) if t.k else "1.00x",
+            times(t.at_low) if t.k else "1.00x", times(t.at_high) if t.k else "1.00x",
             gigabytes(t.held_bytes), milliseconds(t.idle_s), f"{t.idle_speedup:.2f}x",
         )
         for t in rec.schedule.tiers
     )  # fmt: skip
-    columns = ("concurrency", "k", "k if loaded", "gain", "held GB", "idle ms a step", "idle throughput")
+    columns = (
+        "concurrency",
+        "k",
+        "k if loaded",
+        "gain at low end",
+        "at high end",
+        "held GB",
+        "idle ms a step",
+        "idle throughput",
+    )
     return Table(f"Schedule of {rec.schedule.drafter}", columns, rows)
 
 

@@ -1,0 +1,43 @@
+"""``specadvisor drafters``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from specadvisor.cli import options as opt
+from specadvisor.cli.listing import emit_rows
+from specadvisor.errors import InputError, nearest
+from specadvisor.ids import resolve
+
+
+def drafters(
+    name: Annotated[str | None, typer.Argument(help="Drafter kind or modifier; default: list all.")] = None,
+    format: opt.Format = "table",
+    output: opt.Output = None,
+) -> None:
+    """Drafting techniques, or the structure, cost and sources of one."""
+    from specadvisor.drafters import FAMILIES
+    from specadvisor.drafters.facts import drafter_facts, modifier_facts
+    from specadvisor.report.catalogue import details, technique_list, technique_row
+
+    families, modifiers = [drafter_facts(kind) for kind in FAMILIES], list(modifier_facts().values())
+    if name is None:
+        rows = [technique_row(facts) for facts in (*families, *modifiers)]
+        return emit_rows(
+            rows,
+            lambda: technique_list("Drafters", families) + technique_list("Modifiers (--with)", modifiers),
+            format,
+            output,
+        )
+    known = {facts.id: facts for facts in (*modifiers, *families)}
+    text = name.strip().lower()
+    found = known.get(text) or known.get(text.replace("_", "-"))
+    if found is None:
+        try:
+            found = known[resolve("drafter", text)]
+        except (InputError, KeyError):
+            raise InputError("drafter or modifier", name, ", ".join(known), nearest(text, known)) from None
+    row = technique_row(found)
+    emit_rows([row], lambda: details(found.title, row), format, output)
