@@ -1,0 +1,128 @@
+"""Published measurements beside the cost model: speed-ups over batch, round times, verification times.
+
+    python benchmarks/anchors.py
+
+Nothing is fitted here, except one number per drafter on the 1k rows of SPEED-Bench Table 10, which the 2k and 8k rows
+test. Data, with the source of every row and what was assumed: ``data/anchors``.
+
+sign    speed-up on the right side of 1; measured within 3% of 1 does not count
+order   which of two is larger, for every pair of one drafter's loads and of one load's drafters that differ by more than 3%
+error   predicted / measured - 1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from anchor_points import (
+    Point,
+    Table10Row,
+    read,
+    score,
+    settings,
+    share_points,
+    speedup_points,
+    table10,
+    verification_points,
+)
+
+TOLERANCE = 0.15
+CONTEXTS = (512, 2048, 4096)
+
+
+def print_series(points: Sequence[Point]) -> None:
+    """Load, measured, predicted and error of one series."""
+    for label, cells in (
+        ("load", [f"{p.load:g}" for p in points]),
+        ("measured", [f"{p.measured:.2f}" for p in points]),
+        ("predicted", [f"{p.predicted:.2f}" for p in points]),
+        ("error", [f"{p.error:+.0%}" for p in points]),
+    ):
+        print(f"    {label:<10}" + "".join(f"{cell:>8}" for cell in cells))
+
+
+def print_setting(name: str, what: str) -> None:
+    """What was run, where it is printed, what was assumed."""
+    row = settings()[name]
+    print(f"\n{name}: {what} over {row['load']}")
+    print(f"  {row['target']}, {row['tp']}x {row['gpu']} ({row['gpu_origin']}), {row['engine']}")
+    context = f"context {row['context']} ({row['context_origin']})" if row["context"] else "context printed"
+    print(f"  {context}; {row['source']}")
+
+
+def print_sweeps(points: Sequence[Point]) -> None:
+    """Every setting of ``points`` with the acceptance length that each series was given, and its own score."""
+    given = {(row["setting"], row["series"]): row for row in read("series.csv")}
+    for name in dict.fromkeys(p.setting for p in points):
+        print_setting(name, "speed-up")
+        mine = [p for p in points if p.setting == name]
+        for series in dict.fromkeys(p.series for p in mine):
+            row = given[name, series]
+            print(f"  {series}: AL {row['length']} ({row['length_origin']})")
+            print_series([p for p in mine if p.series == series])
+        print(f"  -> {score(mine)}")
+
+
+def print_verification(points: Sequence[Point]) -> None:
+    for name in dict.fromkeys(p.setting for p in points):
+        print_setting(name, "ms of the verification pass at shares of batch * 16 rows,")
+        mine = [p for p in points if p.setting == name]
+        for series in dict.fromkeys(p.series for p in mine):
+            print(f"  {series}")
+            print_series([p for p in mine if p.series == series])
+        print(f"  -> {score(mine)}")
+
+
+def print_table10(rows: Sequence[Table10Row]) -> None:
+    print_setting("speed-bench", "step and round times")
+    for row in rows[:6:2]:
+        print(f"  t_ar at {row.tokens}: {row.printed['t_ar_ms']} ms measured, {1e3 * row.plain_s:.1f} ms predicted")
+    print(
+        "  t_sd/t_ar: measured, model; model with one number per drafter fitted at 1k: seconds a round, factor on its drafting"
+    )
+    within = [0, 0]
+    for row in rows[::2]:
+        ratios = (row.modelled_ratio, row.ratio_with_seconds, row.ratio_with_factor)
+        errors = [ratio / row.ratio - 1.0 for ratio in ratios]
+        within = [n + (row.tokens > 1024 and abs(e) <= TOLERANCE) for n, e in zip(within, errors[1:], strict=True)]
+        cells = "".join(f"{ratio:>9.3f} ({error:+.0%})" for ratio, error in zip(ratios, errors, strict=True))
+        print(f"    {row.printed['drafter']:<26}{row.tokens:>5}{row.ratio:>9.3f}{cells}")
+    print(f"  within 15% at 2k and 8k: {within[0]} of 4 with seconds, {within[1]} of 4 with a factor")
+    print("  speed-up from the printed AL: measured, model, with the seconds, with the factor")
+    for row in rows:
+        ratios = (row.modelled_ratio, row.ratio_with_seconds, row.ratio_with_factor)
+        cells = "".join(f"{row.point(ratio).predicted:>7.2f}" for ratio in ratios)
+        print(f"    {row.point(1.0).series:<20}{row.tokens:>6}{float(row.printed['speedup']):>7.2f}{cells}")
+    print(f"  -> model: {score([row.point(row.modelled_ratio) for row in rows])}")
+    print(f"  -> with the seconds: {score([row.point(row.ratio_with_seconds) for row in rows])}")
+    print(f"  -> with the factor: {score([row.point(row.ratio_with_factor) for row in rows])}")
+
+
+def print_contexts() -> None:
+    """No sweep prints its mean context: what each score becomes at others."""
+    print(f"\nthe assumed context at {', '.join(map(str, CONTEXTS))} keys: orders and median |error|")
+    for what, points_at in (("speed-up", speedup_points), ("verification", verification_points)):
+        by_context = [points_at(context) for context in CONTEXTS]
+        for name in dict.fromkeys(p.setting for p in by_context[0]):
+            scores = [score([p for p in points if p.setting == name]) for points in by_context]
+            cells = "".join(f"{s.orders[0]:>7}/{s.orders[1]}{np.median(s.errors):>7.1%}" for s in scores)
+            print(f"  {name:<22}{what:<14}{cells}")
+
+
+def main() -> None:
+    rows = table10()
+    print_table10(rows)
+    sweeps, verified = speedup_points(), verification_points()
+    print_sweeps(sweeps)
+    print_verification(verified)
+    print("\nd-cut modifier: tokens a round at shares of the rows, from the uncut lengths, beside the printed ones")
+    print_series(share_points())
+    print_contexts()
+    speedups = [*(row.point(row.modelled_ratio) for row in rows), *sweeps]
+    print(f"\nspeed-ups: {score(speedups)}\nverification: {score(verified)}")
+    print(score([*speedups, *verified]))
+
+
+if __name__ == "__main__":
+    main()
