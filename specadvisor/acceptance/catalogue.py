@@ -24,6 +24,10 @@ CATEGORIES = {
     "multilingual": "multilingual", "multilingual_zh": "multilingual", "math_zh": "multilingual",
     "translation": "multilingual", "random": "random",
 }  # fmt: skip
+COLUMNS = (
+    "id", "source", "target", "kind", "drafter", "k", "tree", "dataset", "category", "temperature", "engine", "length",
+    "rate", "positions", "positions_kind", "hit_share", "how", "notes",
+)  # fmt: skip
 _SERVED = ("sglang", "vllm", "tensorrt-llm", "vllm-ascend", "llama.cpp", "ninfer", "tilert", "exllamav3", "mlx")
 _SPEED_BENCH_SOURCES = ("arxiv-2604.09557", "nemotron-3-super", "nemotron-3-ultra")
 
@@ -62,7 +66,15 @@ class Row:
 
     @property
     def workload(self) -> str | None:
-        """The workload id the category stands for, None if it stands for none."""
+        """The workload id the category stands for, None if it stands for none.
+
+        The mean over a paper's own task sets (mostly mathematics and code) is not a mixed load.
+        """
+        if self.category in ("overall", "average"):
+            dataset = self.dataset.lower()
+            balanced = "spec-bench" in dataset or self.setting == "speed_bench"
+            if not balanced and (self.setting == "reference" or dataset.startswith(("mean", "(paper"))):
+                return None
         return CATEGORIES.get(self.category)
 
     @property
@@ -115,9 +127,17 @@ def parse_row(cells: dict[str, str]) -> Row:
     return Row(
         cells["id"], cells["source"], cells["target"], kind, cells["drafter"], None if k is None else int(k), cells["tree"],
         cells["dataset"], cells["category"], number("temperature"), cells["engine"], number("length"), cells["rate"],
-        tuple(float(part) if part else None for part in cells["positions"].split(";")) if cells["positions"] else (),
+        _positions(cells),
         cells["positions_kind"], number("hit_share"), cells["how"], cells["notes"],
     )  # fmt: skip
+
+
+def _positions(cells: dict[str, str]) -> tuple[float | None, ...]:
+    text = cells["positions"]
+    try:
+        return tuple(float(part) if part.strip() else None for part in text.split(";")) if text else ()
+    except ValueError:
+        raise InputError("positions", text, "numbers between semicolons", f"Row {cells.get('id', '?')}.") from None
 
 
 @cache
@@ -130,6 +150,21 @@ def load_rows() -> tuple[Row, ...]:
 def load_sources() -> dict[str, Source]:
     """Sources by id."""
     return {cells["source"]: Source(cells["source"], cells["address"], cells["date"]) for cells in _lines("sources.csv")}
+
+
+def read_rows(path: str | Path) -> list[Row]:
+    """Rows of a file in the catalogue's own columns, such as a user's collection of measurements.
+
+    Only ``kind`` and one of ``length``, ``rate`` and ``positions`` have to be filled. Raises ``InputError``.
+    """
+    try:
+        table = list(read_table(Path(path)))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError("catalogue file", str(path), "a readable CSV file", str(error)) from None
+    if not table or not {"kind", "length"} <= table[0].keys():
+        raise InputError("catalogue file", str(path), f"columns {', '.join(COLUMNS)} with at least one row")
+    blank = dict.fromkeys(COLUMNS, "")
+    return [parse_row(blank | {"id": f"row {n}"} | {k: v or "" for k, v in cells.items()}) for n, cells in enumerate(table, 1)]
 
 
 def known_kind(row: Row) -> bool:

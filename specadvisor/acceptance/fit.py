@@ -121,15 +121,21 @@ def fit_acceptance(
         curve = from_counts(accepted, drafted, rounds=rounds, k=k, kind=kind, k_max=k_max)
         if np.isscalar(drafted):
             n_k = curve.measured[1] if curve.measured else 1
-            rounds = rounds if rounds is not None else float(drafted) / n_k
+            rounds = rounds if rounds is not None else float(np.asarray(drafted)) / n_k
         else:
-            rounds = float(np.min(drafted))  # type: ignore[arg-type]
-    return _posterior(curve, usual, kind, rounds, k_max, block_size)
+            rounds = float(np.min(drafted))
+    return fit_curve(curve, usual, kind, rounds, k_max, block_size)
 
 
-def _posterior(
-    curve: Survival, usual: KindShape, kind: str | None, rounds: float | None, k_max: int, block_size: int | None
+def fit_curve(
+    curve: Survival,
+    usual: KindShape,
+    kind: str | None = None,
+    rounds: float | None = None,
+    k_max: int = 16,
+    block_size: int | None = None,
 ) -> AcceptanceFit:
+    """Fit a measured curve with ``usual`` as the run expected before any data; the rest as in ``fit_acceptance``."""
     low, high = curve.measured or (1, curve.k_max)
     by_position = low == 1 and high > 1
     level, level_sd = _ANY_LEVEL, _ANY_LEVEL_SD

@@ -4,11 +4,12 @@ Each row's AL becomes a level, the logit of a_1 at temperature 0 that gives the 
 Levels are modelled as a sum of effects drawn around zero (a linear mixed model, best linear unbiased prediction):
 
     level = mean + class + base kind + kind + workload + kind x workload + setting + kind x setting
-            + source + source x target x drafter + rest
+            + source (of its class) + source x target x drafter + rest
 
 A cell with few rows is thereby drawn to its kind and workload, rows of one source do not count as independent, and a
-kind seen only in papers takes the step that other kinds show between paper harnesses and SPEED-Bench. A prior is the
-prediction for setting ``speed_bench`` with a new source and a new target.
+kind seen only in papers takes the step that other kinds show between paper harnesses and SPEED-Bench. Sources that ran
+SPEED-Bench share its prompts and scatter less than others, so they carry more weight. A prior is the prediction for
+setting ``speed_bench`` with a new target and the scatter of any source: a user's load is no benchmark.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from specadvisor.ranges import FloatArray
 # Descendants with few rows of their own start from the kind they refine.
 BASE_KIND = {"eagle3_1": "eagle3", "dflash2": "dflash", "domino": "dflash", "pard": "p_eagle", "suffix": "ngram"}
 
-GROUPS: dict[str, Callable[[Row], str]] = {
+GROUPS: dict[str, Callable[[Row], str | None]] = {
     "class": lambda row: class_of(row.kind),
     "base": lambda row: BASE_KIND.get(row.kind, row.kind),
     "kind": lambda row: row.kind,
@@ -38,9 +39,12 @@ GROUPS: dict[str, Callable[[Row], str]] = {
     "kind x workload": lambda row: f"{row.kind} {row.workload}",
     "setting": lambda row: row.setting,
     "kind x setting": lambda row: f"{row.kind} {row.setting}",
-    "source": lambda row: row.source,
+    "SPEED-Bench source": lambda row: row.source if row.setting == "speed_bench" else None,
+    "other source": lambda row: row.source if row.setting != "speed_bench" else None,
     "source x target x drafter": lambda row: f"{row.source} {row.target} {row.drafter}",
 }
+# Three settings do not tell how far settings lie apart in general: they are as good as fixed.
+FIXED_SD = {"setting": 1.0}
 _GRID = np.linspace(-5.0, 6.0, 111)
 _PAIRS_TO_TRUST = 5.0
 
@@ -110,33 +114,35 @@ def predict_levels(
     rows: Sequence[Row], levels: FloatArray, cells: Sequence[tuple[str, str]], effect_sd: Mapping[str, float] | None = None
 ) -> Levels:
     """Best linear unbiased prediction for ``cells``; without ``effect_sd`` the effects' sizes are estimated (EM)."""
-    names = {group: sorted({name(row) for row in rows}) for group, name in GROUPS.items()}
-    starts, width = {}, 0
-    for group, found in names.items():
-        starts[group] = {name: width + i for i, name in enumerate(found)}
+    starts: dict[str, dict[str, int]] = {}
+    width = 0
+    for group, name in GROUPS.items():
+        found = sorted({label for row in rows if (label := name(row)) is not None})
+        starts[group] = {label: width + i for i, label in enumerate(found)}
         width += len(found)
-    columns = np.array([[starts[group][name(row)] for group, name in GROUPS.items()] for row in rows])
     design = np.zeros((len(rows), width))
-    np.put_along_axis(design, columns, 1.0, axis=1)
+    for i, row in enumerate(rows):
+        labels = ((group, name(row)) for group, name in GROUPS.items())
+        design[i, [starts[group][label] for group, label in labels if label is not None]] = 1.0
     center = float(np.mean(levels))
     gram, target = design.T @ design, design.T @ (levels - center)
-    spans = {group: np.array(list(starts[group].values())) for group in GROUPS}
+    spans = {group: np.array(list(columns.values()), dtype=int) for group, columns in starts.items()}
 
-    sd = dict(effect_sd) if effect_sd else dict.fromkeys((*GROUPS, "rest"), 0.3)
+    sd = dict(effect_sd) if effect_sd else dict.fromkeys((*GROUPS, "rest"), 0.3) | FIXED_SD
     for _ in range(1 if effect_sd else 60):
-        precision = np.concatenate([np.full(len(spans[group]), max(sd[group], 1e-3) ** -2) for group in GROUPS])
+        precision = np.concatenate([np.full(spans[group].size, max(sd[group], 1e-3) ** -2) for group in GROUPS])
         covariance = np.linalg.inv(gram / sd["rest"] ** 2 + np.diag(precision))
         effects = covariance @ target / sd["rest"] ** 2
         if effect_sd:
             break
         residual = levels - center - design @ effects
-        noise = float(residual @ residual + np.sum(gram * covariance))
-        sd["rest"] = float(np.sqrt(noise / len(rows)))
+        sd["rest"] = float(np.sqrt((residual @ residual + np.sum(gram * covariance)) / len(rows)))
         for group, span in spans.items():
-            sd[group] = float(np.sqrt(np.mean(effects[span] ** 2 + np.diag(covariance)[span])))
+            if group not in FIXED_SD and span.size:
+                sd[group] = float(np.sqrt(np.mean(effects[span] ** 2 + np.diag(covariance)[span])))
 
     mean, spread = {}, {}
-    new = sd["source"] ** 2 + sd["source x target x drafter"] ** 2
+    new = sd["other source"] ** 2 + sd["source x target x drafter"] ** 2
     for kind, workload in cells:
         wanted = {
             "class": class_of(kind), "base": BASE_KIND.get(kind, kind), "kind": kind, "workload": workload,

@@ -74,7 +74,7 @@ RULES = (
     ),
     Rule(
         "condition_not_workload", "measures a condition (context or output length, quantisation, mismatch, a smoke test, a "
-        "maximum), not a workload", lambda row: row.workload is None,
+        "maximum, the mean of a paper's own task sets), not a workload", lambda row: row.workload is None,
     ),
     Rule("under_trained", "a drafter trained for a smoke test or a short run", _has("5k ", "5k-sample", "short training")),
     Rule(
