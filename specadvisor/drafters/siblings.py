@@ -24,19 +24,27 @@ def load_small(source: Any) -> Architecture:
 
 
 def sibling(model: Architecture) -> Architecture | None:
-    """The smallest shipped model with the vocabulary of ``model`` and at most a quarter of its active parameters."""
-    candidates = [load_small(name) for name, vocab in _shipped() if vocab == model.vocab]
-    small = [c for c in candidates if c.active_parameters <= LARGEST_SHARE * model.active_parameters]
-    return min(small, key=lambda c: c.total_parameters) if small else None
+    """The smallest shipped model with the vocabulary of ``model``, if it has at most a quarter of its active parameters."""
+    same = [path for path, vocab, _ in _shipped() if vocab == model.vocab]
+    if not same:
+        return None
+    small = _loaded(same[0])
+    return small if small.active_parameters <= LARGEST_SHARE * model.active_parameters else None
 
 
 @cache
-def _shipped() -> tuple[tuple[str, int], ...]:
-    """(path, vocabulary) of every shipped model config."""
-    found: list[tuple[str, int]] = []
+def _loaded(path: str) -> Architecture:
+    return load_model(path)
+
+
+@cache
+def _shipped() -> tuple[tuple[str, int, int], ...]:
+    """(path, vocabulary, width squared x layers) of every shipped model config, smallest first."""
+    found: list[tuple[str, int, int]] = []
     for path in sorted((profiles_dir() / "models").rglob("*.json")):
         config = json.loads(path.read_text(encoding="utf-8"))
-        vocab = config.get("vocab_size") or (config.get("text_config") or {}).get("vocab_size")
-        if vocab:
-            found.append((str(path), int(vocab)))
-    return tuple(found)
+        text = config.get("text_config") or config
+        vocab = text.get("vocab_size") or config.get("vocab_size")
+        if vocab and text.get("hidden_size"):
+            found.append((str(path), int(vocab), text["hidden_size"] ** 2 * int(text.get("num_hidden_layers") or 1)))
+    return tuple(sorted(found, key=lambda item: item[2]))

@@ -87,8 +87,8 @@ class TestVerifiedTokens:
 
     @pytest.mark.parametrize(
         ("kind", "tree", "k", "verified"),
-        [("eagle3", "topk4/steps4/tokens8", 4, 8), ("eagle3", "topk10/steps6/tokens60", 6, 60), ("eagle3", "topk3/steps3/tokens4", 3, 4),
-         ("dflash", "ddtree/steps15/tokens22", 15, 23), ("eagle2", "", 6, 60)],
+        [("eagle3", "topk4/steps4/tokens8", 4, 8), ("eagle3", "topk10/steps6/tokens60", 6, 60),
+         ("eagle3", "topk3/steps3/tokens4", 3, 4), ("dflash", "ddtree/steps15/tokens22", 15, 23), ("eagle2", "", 6, 60)],
     )  # fmt: skip
     def test_trees_verify_their_nodes(
         self, kind: str, tree: str, k: int, verified: int, qwen8b: Architecture, deploy: MakeDeployment
@@ -218,7 +218,11 @@ class TestProperties:
             assert float(one.verified_tokens) == verified[i, 1, 0]
 
     @settings(max_examples=15, deadline=None)
-    @given(k=st.integers(1, 6), batch=st.integers(1, 128), kind=st.sampled_from(["eagle3", "draft_model", "dflash", "dspark", "p_eagle"]))
+    @given(
+        k=st.integers(1, 6),
+        batch=st.integers(1, 128),
+        kind=st.sampled_from(["eagle3", "draft_model", "dflash", "dspark", "p_eagle"]),
+    )
     def test_cost_does_not_fall_with_k_batch_or_context(self, k: int, batch: int, kind: str) -> None:
         model = load_model("qwen3-8b")
         dep, drafter = deployment_on(model, 1), load_drafter(kind, model)
