@@ -11,6 +11,7 @@ import numpy as np
 from specadvisor.drafters.facts import Facts, drafter_facts, engine_facts, tree_engines
 from specadvisor.drafters.parts import Shape
 from specadvisor.drafters.tree import Tree, tree_survival
+from specadvisor.errors import InputError
 from specadvisor.formats import KV_BYTES, weight_format
 from specadvisor.model.architecture import Architecture, Layer, Linear, Recurrent
 from specadvisor.ranges import FloatArray
@@ -158,7 +159,12 @@ class Drafter:
     # --- memory ----------------------------------------------------------------------------------------------------
 
     def on(self, deployment: Deployment) -> Drafter:
-        """This drafter with the memory figures of one rank of ``deployment``."""
+        """This drafter with the memory figures of one rank of ``deployment``.
+
+        Raises ``InputError`` for a draft tensor parallelism that is neither 1 nor the target's (vLLM takes no other).
+        """
+        if self.draft_tp not in (0, 1, deployment.tp):
+            raise InputError("draft-tp", self.draft_tp, f"1 or the target's tensor parallelism, {deployment.tp}")
         return replace(self, ranks=self.draft_tp or deployment.tp, kv_format=deployment.kv_format)
 
     @property
@@ -256,6 +262,9 @@ class Drafter:
         """This drafter with ``modifiers`` applied in order: each may reshape it, reprice its round, move its acceptance."""
         result: Drafter = self
         for modifier in modifiers:
+            for other in result.modifiers:
+                if modifier.id == other.id or (modifier.excludes and modifier.excludes == other.excludes):
+                    raise InputError("modifier", str(modifier), f"one of its sort; {other} is there already")
             modifier.check(result)
             result = modifier.drafter(result)
             result = replace(result, modifiers=(*result.modifiers, modifier), name=f"{result.name} + {modifier}")

@@ -19,6 +19,11 @@ included; k the number of drafted tokens; h, L, V width, layers and vocabulary o
 
 A family is named as `--drafter eagle3`, or by the path of its `config.json`; a modifier is added with `--with name` or
 `--with name=value`. Lossy modifiers change the output distribution and are never recommended unless you allow it.
+
+To add a family: one file in `specadvisor/drafters/` (a subclass of `Drafter` whose `draft` says what a round runs, and a
+`build`), one line in `registry.py`, one name in `ids.py`, and `profiles/drafters/<kind>.toml` with its facts and sources. To
+add a modifier: a class in `specadvisor/drafters/modifiers/`, one line in its registry, one table in `modifiers.toml`. The
+tests walk both registries and fail where structure, cost, acceptance effect, legality or source is missing.
 """
 
 

@@ -1,4 +1,4 @@
-"""What an engine changes about a drafter: its weight format, its default tree."""
+"""What an engine changes about a drafter: its weight format, its default tree, the draft lengths it takes."""
 
 from __future__ import annotations
 
@@ -22,6 +22,10 @@ def as_run_by(engine: str, drafter: Drafter, *, explicit_tree: bool = False) -> 
             head = replace(drafter.head, name="reduced_head", out_features=rows)
             drafter = replace(drafter, head=head, owns_head=True)
         drafter = replace(drafter, assumptions=(*drafter.assumptions, str(facts["target_format"]["note"])))
+    if drafter.k_multiple > 1:
+        single = facts["mtp_multiples"].get(engine)
+        if single is None or drafter.model.model_type.startswith(tuple(single)):
+            drafter = replace(drafter, k_multiple=1)
     if drafter.tree and not explicit_tree and engine not in tree_engines(drafter.tree):
         note = f"{drafter.kind}: {engine} verifies chains, so the weights draft a chain."
         drafter = replace(drafter, tree=None, assumptions=(*drafter.assumptions, note))

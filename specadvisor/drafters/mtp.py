@@ -48,6 +48,12 @@ class Mtp(SequentialDrafter):
         """An assistant writes no cache of its own, so it has nothing to catch up with."""
         return accepted * 0.0 + 1.0 if self.assistant else super().catch_up_rows(serving, k, accepted)
 
+    def legality(self, model: Architecture, serving: ServingEngine) -> str | None:
+        """Besides the engine's support of the method: some engines lack the class of a family that ships a block."""
+        if model.model_type.startswith(tuple(engine_facts()["mtp_missing"].get(serving.id, ["-"]))):
+            return f"{serving.id} has no multi-token-prediction class for {model.model_type}"
+        return super().legality(model, serving)
+
     def runs_all_modules(self, serving: ServingEngine) -> bool:
         """True where the engine runs module j at step j; elsewhere module 0 serves every step."""
         families = engine_facts()["multi_module_mtp"].get(serving.id, [])

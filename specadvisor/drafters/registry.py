@@ -117,7 +117,10 @@ def with_tree(drafter: Drafter, tree: Tree) -> Drafter:
 
 
 def legal_drafters(model: Architecture, serving: ServingEngine) -> list[Drafter]:
-    """Every ranked family that runs for ``model`` on ``serving``, in the order of the registry."""
+    """Every ranked family that runs for ``model`` on ``serving``, in the order of the registry.
+
+    EAGLE-2 is EAGLE-1 with a tree: where an engine verifies chains only, it is not listed twice.
+    """
     found: list[Drafter] = []
     for kind, family in FAMILIES.items():
         if not family.ranked or not serving.supports(kind).supported:
@@ -126,7 +129,8 @@ def legal_drafters(model: Architecture, serving: ServingEngine) -> list[Drafter]
             drafter = load_drafter(kind, model, serving.id)
         except InputError:
             continue
-        if drafter.legality(model, serving) is None:
+        repeats_eagle = kind == "eagle2" and drafter.tree is None
+        if not repeats_eagle and drafter.legality(model, serving) is None:
             found.append(drafter)
     return found
 

@@ -48,7 +48,8 @@ def test_aliases_and_errors() -> None:
 @pytest.mark.parametrize(
     ("kind", "text"),
     [("ngram", "draft-vocab=32000"), ("eagle3", "draft-vocab=40000"), ("eagle3", "draft-vocab=many"),
-     ("dflash", "tree=topk4/steps4/tokens8"), ("ngram", "draft-format=fp8"), ("eagle3", "draft-format=fp5"), ("eagle3", "ssd=2"),
+     ("dflash", "tree=topk4/steps4/tokens8"),
+     ("ngram", "draft-format=fp8"), ("eagle3", "draft-format=fp5"), ("eagle3", "ssd=2"),
      ("medusa", "draft-window=2048"),
      ("eagle3", "combine=eagle3"), ("eagle3", "d-cut=0"), ("eagle3", "draft-tp=zero")],
 )  # fmt: skip
@@ -82,6 +83,14 @@ def test_engines_that_do_not_ship_it_are_named(qwen8b: Architecture) -> None:
     drafter = load_drafter("eagle3", qwen8b).with_modifiers([modifier("block-verification")])
     assert not any("block-verification" in n for n in drafter.notes(FakeServing(id="vllm")))  # type: ignore[arg-type]
     assert any("block-verification" in n for n in drafter.notes(FakeServing(id="llama_cpp")))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "pair", [("d-cut", "confidence-scheduler"), ("draft-vocab=16000", "draft-vocab=8000"), ("ssd", "pearl")]
+)
+def test_one_modifier_of_a_sort(pair: tuple[str, str], qwen8b: Architecture) -> None:
+    with pytest.raises(InputError, match="there already"):
+        load_drafter("dspark", qwen8b).with_modifiers([parse_modifier(text) for text in pair])
 
 
 class TestAcceptance:

@@ -10,9 +10,12 @@ from specadvisor.drafters import FAMILIES, legal_drafters, load_drafter
 from specadvisor.drafters.document import page
 from specadvisor.drafters.facts import drafter_facts, engine_facts, modifier_facts, out_of_scope
 from specadvisor.drafters.modifiers import MODIFIERS
+from specadvisor.hardware import load_gpu
 from specadvisor.ids import DRAFTERS, ENGINES, WORKLOADS
 from specadvisor.model import load_model
 from specadvisor.model.architecture import Architecture
+from specadvisor.serving import load_engine
+from specadvisor.step.deployment import Deployment
 
 from .fake_serving import FakeServing
 
@@ -34,6 +37,8 @@ def test_modifiers_state_everything() -> None:
     assert set(modifier_facts()) == set(MODIFIERS)
     for id_, facts in modifier_facts().items():
         assert facts.incomplete() == [], id_
+        if "factor" in facts.shape:
+            assert facts.shape["low"] <= facts.shape["factor"] <= facts.shape["high"]
         assert set(facts.shape["engines"]) <= {"any", *ENGINES}
     for workload in modifier_facts()["draft-vocab"].shape["coverage"]:
         assert workload in {"rows", *WORKLOADS}
@@ -104,3 +109,18 @@ def test_usual_eagle3_is_the_published_one(qwen8b: Architecture) -> None:
     assert (usual.layers, usual.inputs, usual.head) == (real.layers, real.inputs, real.head)
     block, published = load_drafter("dflash", qwen8b), load_drafter(str(CONFIGS / "qwen3-8b-dflash.json"), qwen8b)
     assert (block.layers, block.inputs) == (published.layers, published.inputs)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_shipped_model_has_a_ranking(engine: str) -> None:
+    """On every engine: drafters load, are legal, say their memory, and price a round."""
+    serving = load_engine(engine)
+    for name in ("deepseek-v4-flash", "gemma-4-e4b", "gpt-oss-20b", "kimi-k3", "nemotron-3-nano-30b-a3b", "qwen3.5-27b"):
+        model = load_model(name)
+        deployment = Deployment(model, load_gpu("b200_sxm"), serving)
+        for drafter in legal_drafters(model, serving):
+            done = drafter.round(deployment, 4.0, 1.0, 1000.0, 1.6)
+            total = float(done.draft.total_s + done.overhead.total_s)
+            assert 0.0 <= total < 1.0, (name, drafter.name)
+            assert float(done.verified_tokens) > 1.0
+            assert drafter.on(deployment).resident_bytes >= 0.0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -150,6 +152,8 @@ class TestMemory:
         assert four.resident_bytes == pytest.approx((drafter.resident_bytes - fusion - norms) / 4 + fusion + norms)
         assert four.kv_bytes_per_token == drafter.kv_bytes_per_token / 4
         assert at_tp_one(drafter).on(deploy(qwen8b, tp=4)).resident_bytes == drafter.resident_bytes
+        with pytest.raises(InputError, match="draft-tp"):
+            replace(drafter, draft_tp=2).on(deploy(qwen8b, tp=4))
 
     def test_a_draft_model_shrinks_the_pool(self, qwen8b: Architecture, deploy: MakeDeployment) -> None:
         small = load_drafter("draft_model:qwen3-0.6b", qwen8b)
@@ -164,6 +168,8 @@ class TestMemory:
         drafter = load_drafter("mtp", model)
         assert drafter.resident_bytes == pytest.approx(model.mtp.weight_bytes, rel=0.001)
         assert drafter.allowed_k()[:5] == (1, 2, 3, 6, 9)
+        assert load_drafter("mtp", model, "sglang").allowed_k()[:5] == (1, 2, 3, 4, 5)
+        assert load_drafter("mtp", load_model("mimo-v2-flash")).k_multiple == 1
 
     def test_prefill_of_block_drafters_is_cheap(self, qwen8b: Architecture) -> None:
         h = 4096
@@ -235,6 +241,13 @@ class TestProperties:
         assert cost(k + 1, batch, 1000.0) >= base
         assert cost(k, batch + 1, 1000.0) >= base
         assert cost(k, batch, 4000.0) >= base
+
+
+def test_mtp_class_missing_in_the_engine(deploy: MakeDeployment) -> None:
+    model = load_model("minimax-m2.5")
+    drafter = load_drafter("mtp", model)
+    assert drafter.legality(model, deploy(model).serving) == "vllm has no multi-token-prediction class for minimax_m2"
+    assert drafter.legality(model, deploy(model, id="sglang").serving) is None
 
 
 def test_missing_mtp_block_is_an_input_error(qwen8b: Architecture) -> None:

@@ -27,7 +27,8 @@ def easy_share(survival: FloatArray) -> tuple[float, float, float]:
     """(p, a_easy, a_hard) with s_1 and the last s_j of the list: s_j = p a_easy^j + (1 - p) a_hard^j.
 
     Surviving position j means the text is easy, which is why conditionals rise; the mixture says how far the survival of
-    one request differs from another's, and so what competing for the budget can win. A flat list gives p = 0.
+    one request differs from another's, and so what competing for the budget can win. A flat list gives p = 0: the gain
+    is then that of cutting every request alike, a lower bound, since a mean curve hides part of the differences.
     """
     s = np.clip(np.asarray(survival, dtype=float), 0.0, 1.0)
     easy = max(EASY, float(s[0]))
@@ -132,6 +133,7 @@ class DCut(AdaptiveVerification):
     """
 
     id = "d-cut"
+    excludes = "budget"
     takes = "a fixed share, or nothing to choose"
     optional = True
     shares = (1.0, 0.75, 0.5, 0.25)
@@ -142,6 +144,7 @@ class ConfidenceScheduler(AdaptiveVerification):
     """DSpark's confidence scheduler, vLLM ``enable_adaptive_verification``: any budget, slots compete over all requests."""
 
     id = "confidence-scheduler"
+    excludes = "budget"
     takes = "a fixed share, or nothing to choose"
     optional = True
     shares = (1.0, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125)

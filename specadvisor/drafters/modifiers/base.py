@@ -18,12 +18,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Modifier:
-    """Base: every hook defaults to "no effect". ``lossy``: the output distribution changes."""
+    """Base: every hook defaults to "no effect". ``lossy``: the output distribution changes. ``takes``: what a value means,
+
+    empty = none; ``optional``: it may be left out. ``excludes``: of one such group a drafter takes one modifier.
+    """
 
     id: ClassVar[str]
     lossy: ClassVar[bool] = False
     takes: ClassVar[str] = ""
     optional: ClassVar[bool] = False
+    excludes: ClassVar[str] = ""
 
     value: str = ""
 

@@ -66,6 +66,7 @@ class SpeculativeSpeculation(HiddenDraft):
     """
 
     id = "ssd"
+    excludes = "hiding"
     takes = "P(hit) of one sequence, 0.9 unless given"
     optional = True
 
@@ -92,6 +93,7 @@ class Pearl(HiddenDraft):
     """PEARL (2408.11850): drafts on after its own last token while the target verifies; a hit when every draft is accepted."""
 
     id = "pearl"
+    excludes = "hiding"
 
     def branches(self, k: FloatArray) -> FloatArray:
         return np.ones_like(k)
@@ -109,6 +111,7 @@ class SpeculativePipeline(Modifier):
     """
 
     id = "speculative-pipeline"
+    excludes = "hiding"
     takes = "stages, 8 unless given"
     optional = True
 

@@ -59,6 +59,7 @@ class SequoiaTree(Modifier):
     """
 
     id = "sequoia"
+    excludes = "budget"
 
     SIZES = (4, 8, 16, 24, 32, 48, 64)
     WIDTH = 8

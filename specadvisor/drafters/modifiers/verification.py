@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from specadvisor.drafters.modifiers.base import Modifier, with_accepted_factor, with_length_factor
 from specadvisor.errors import InputError
-from specadvisor.ranges import FloatArray
+from specadvisor.ranges import FloatArray, Range
 
 if TYPE_CHECKING:
     from specadvisor.drafters.base import Drafter
@@ -30,6 +30,11 @@ class LengthFactor(Modifier):
     def factor(self) -> float:
         return float(self.facts.shape["factor"])
 
+    @property
+    def factor_range(self) -> Range:
+        """The published spread of the factor."""
+        return Range(float(self.facts.shape["low"]), self.factor, float(self.facts.shape["high"]))
+
     def survival(self, survival: FloatArray, drafter: Drafter, *, workload: str, temperature: float) -> FloatArray:
         share = min(1.0, max(0.0, temperature)) if self.sampled_only else 1.0
         return with_length_factor(survival, 1.0 + (self.factor - 1.0) * share)
@@ -43,6 +48,7 @@ class BlockVerification(LengthFactor):
     """
 
     id = "block-verification"
+    excludes = "rule"
     sampled_only = True
 
     def legality(self, drafter: Drafter, serving: ServingEngine) -> str | None:
@@ -59,6 +65,7 @@ class TraversalVerification(LengthFactor):
     """The same idea on trees (Traversal, UniVer, HSD): +2-8% AL at T = 1, nothing at T = 0."""
 
     id = "traversal-verification"
+    excludes = "rule"
     sampled_only = True
 
     def legality(self, drafter: Drafter, serving: ServingEngine) -> str | None:
@@ -85,6 +92,7 @@ class JudgeDecoding(Modifier):
     """
 
     id = "judge-decoding"
+    excludes = "rule"
     lossy = True
 
     def survival(self, survival: FloatArray, drafter: Drafter, *, workload: str, temperature: float) -> FloatArray:
@@ -99,6 +107,7 @@ class TypicalAcceptance(LengthFactor):
     """
 
     id = "typical-acceptance"
+    excludes = "rule"
     lossy = True
     sampled_only = True
 
@@ -111,6 +120,7 @@ class RelaxedAcceptance(LengthFactor):
     """
 
     id = "relaxed-acceptance"
+    excludes = "rule"
     lossy = True
 
     def legality(self, drafter: Drafter, serving: ServingEngine) -> str | None:

@@ -26,6 +26,7 @@ class DraftVocabulary(Modifier):
     """
 
     id = "draft-vocab"
+    excludes = "head rows"
     takes = "rows of the draft head, e.g. 32000"
 
     @property
@@ -70,6 +71,7 @@ class SpeculativeVocabulary(Modifier):
     """
 
     id = "spec-vocab"
+    excludes = "head rows"
 
     ROWS = 2048
 
