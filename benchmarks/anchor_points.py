@@ -35,7 +35,7 @@ Row = dict[str, str]
 
 @dataclass(frozen=True)
 class Point:
-    """One printed number and its prediction; ``unit`` x: a speed-up, which has a sign."""
+    """One printed number and its prediction; ``unit`` x: a speed-up, which has a sign. ``round_s``: the predicted round."""
 
     setting: str
     series: str
@@ -43,10 +43,16 @@ class Point:
     measured: float
     predicted: float
     unit: str = "x"
+    round_s: float = float("nan")
 
     @property
     def error(self) -> float:
         return self.predicted / self.measured - 1.0
+
+    @property
+    def missing_s(self) -> float:
+        """Seconds that the round would have to be longer to give the printed speed-up (acceptance and plain step kept)."""
+        return self.round_s * self.error
 
 
 @dataclass(frozen=True)
@@ -121,11 +127,13 @@ def speedup_points(context: float | None = None) -> list[Point]:
     for row in read("series.csv"):
         name = (row["setting"], row["series"])
         loads, values = map(np.array, zip(*measured[name], strict=True))
-        points += [Point(*name, *cell) for cell in zip(loads, values, _speedups(row, loads, context), strict=True)]
+        cells = zip(loads, values, *_speedups(row, loads, context), strict=True)
+        points += [Point(*name, *cell[:3], round_s=cell[3]) for cell in cells]
     return points
 
 
-def _speedups(row: Row, loads: FloatArray, context: float | None) -> FloatArray:
+def _speedups(row: Row, loads: FloatArray, context: float | None) -> tuple[FloatArray, FloatArray]:
+    """Predicted speed-ups and rounds of one series."""
     setting = settings()[row["setting"]]
     context = context or context_of(row["setting"])
     over_k = row["k"] == "load"
@@ -134,10 +142,11 @@ def _speedups(row: Row, loads: FloatArray, context: float | None) -> FloatArray:
     if row["series"] == "D-Cut-16" and row["length_origin"].startswith("printed"):
         return _best_share(row, evaluated(row, k, batch, context, curve), context)
     cut = ("d-cut",) if row["series"].startswith("D-Cut") else ()
-    return np.asarray(evaluated(row, k, batch, context, curve, cut).equal_batch_speedup)
+    result = evaluated(row, k, batch, context, curve, cut)
+    return result.equal_batch_speedup, result.round_s
 
 
-def _best_share(row: Row, full: Evaluation, context: float) -> FloatArray:
+def _best_share(row: Row, full: Evaluation, context: float) -> tuple[FloatArray, FloatArray]:
     """The share of the block's rows that gives the most tokens a second, with the lengths that the source prints."""
     run = deployment(row["setting"], row["overlap"] == "yes")
 
@@ -145,8 +154,11 @@ def _best_share(row: Row, full: Evaluation, context: float) -> FloatArray:
         return target_step(run, full.batch, share * BLOCK, context, host=False).total_s
 
     rest = full.round_s - verify(1.0)
-    options = [float(s["acceptance_length"]) / (rest + verify(float(s["share"]))) for s in read("shares.csv")]
-    return np.asarray(np.max(options, axis=0) * full.baseline.total_s)
+    lengths = np.array([[float(s["acceptance_length"])] for s in read("shares.csv")])
+    rounds = np.array([rest + verify(float(s["share"])) for s in read("shares.csv")])
+    best = np.argmax(lengths / rounds, axis=0)[None]
+    round_s = np.take_along_axis(rounds, best, axis=0)[0]
+    return lengths[best[0], 0] * full.baseline.total_s / round_s, round_s
 
 
 @dataclass(frozen=True)
@@ -219,6 +231,26 @@ def verification_points(context: float | None = None) -> list[Point]:
         seconds = float(target_step(run, float(row["batch"]), share * BLOCK, keys, host=False).total_s)
         points.append(Point(row["setting"], f"batch {row['batch']}", share, float(row["verify_ms"]), 1e3 * seconds, "ms"))
     return points
+
+
+def context_of_verification(setting: str) -> tuple[float, float]:
+    """(ms a sequence adds at equal rows, keys per sequence at which the model adds as much), of D-Cut's verification times.
+
+    Equal rows cost equal matrices, so what grows with the number of sequences is attention: the table says by itself how
+    much context it was measured at, which its page does not print.
+    """
+    printed = {
+        (float(r["batch"]), float(r["share"])): float(r["verify_ms"])
+        for r in read("verification.csv")
+        if r["setting"] == setting
+    }
+    pairs = [(a, b) for a in printed for b in printed if a[0] * a[1] == b[0] * b[1] and b[0] == 2.0 * a[0]]
+    slope = float(np.mean([(printed[b] - printed[a]) / (b[0] - a[0]) for a, b in pairs]))
+    keys = np.geomspace(64.0, 65536.0, 400)
+    run = deployment(setting, True)
+    times = {cell: 1e3 * target_step(run, cell[0], cell[1] * BLOCK, keys, host=False).total_s for cell in printed}
+    slopes = np.mean([(times[b] - times[a]) / (b[0] - a[0]) for a, b in pairs], axis=0)
+    return slope, float(np.interp(slope, slopes, keys))
 
 
 def share_points() -> list[Point]:

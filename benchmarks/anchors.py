@@ -18,6 +18,7 @@ import numpy as np
 from anchor_points import (
     Point,
     Table10Row,
+    context_of_verification,
     read,
     score,
     settings,
@@ -32,13 +33,16 @@ CONTEXTS = (512, 2048, 4096)
 
 
 def print_series(points: Sequence[Point]) -> None:
-    """Load, measured, predicted and error of one series."""
-    for label, cells in (
+    """Load, measured, predicted and error of one series; ms that each predicted round is short of the printed speed-up."""
+    rows = [
         ("load", [f"{p.load:g}" for p in points]),
         ("measured", [f"{p.measured:.2f}" for p in points]),
         ("predicted", [f"{p.predicted:.2f}" for p in points]),
         ("error", [f"{p.error:+.0%}" for p in points]),
-    ):
+    ]
+    if points[0].unit == "x":
+        rows.append(("short ms", [f"{1e3 * p.missing_s:+.1f}" for p in points]))
+    for label, cells in rows:
         print(f"    {label:<10}" + "".join(f"{cell:>8}" for cell in cells))
 
 
@@ -74,6 +78,17 @@ def print_verification(points: Sequence[Point]) -> None:
         print(f"  -> {score(mine)}")
 
 
+def print_profile_context(name: str) -> None:
+    """The verification table once more at the context that it implies."""
+    slope, keys = context_of_verification(name)
+    print(f"\n{name}: at equal rows a sequence adds {slope:.2f} ms; the model does so at {keys:.0f} keys (one number fitted)")
+    points = [p for p in verification_points(keys) if p.setting == name]
+    for series in dict.fromkeys(p.series for p in points):
+        errors = "".join(f"{p.error:>+8.0%}" for p in points if p.series == series)
+        print(f"    {series:<10}{errors}")
+    print(f"  -> {score(points)}")
+
+
 def print_table10(rows: Sequence[Table10Row]) -> None:
     print_setting("speed-bench", "step and round times")
     for row in rows[:6:2]:
@@ -88,6 +103,9 @@ def print_table10(rows: Sequence[Table10Row]) -> None:
         within = [n + (row.tokens > 1024 and abs(e) <= TOLERANCE) for n, e in zip(within, errors[1:], strict=True)]
         cells = "".join(f"{ratio:>9.3f} ({error:+.0%})" for ratio, error in zip(ratios, errors, strict=True))
         print(f"    {row.printed['drafter']:<26}{row.tokens:>5}{row.ratio:>9.3f}{cells}")
+    for row in {row.printed["drafter"]: row for row in rows}.values():
+        drafting = f"drafting times {1.0 + row.missing_factor:.1f}"
+        print(f"  fitted: {row.printed['drafter']} {1e3 * row.missing_s:+.1f} ms a round, or {drafting}")
     print(f"  within 15% at 2k and 8k: {within[0]} of 4 with seconds, {within[1]} of 4 with a factor")
     print("  speed-up from the printed AL: measured, model, with the seconds, with the factor")
     for row in rows:
@@ -116,6 +134,7 @@ def main() -> None:
     sweeps, verified = speedup_points(), verification_points()
     print_sweeps(sweeps)
     print_verification(verified)
+    print_profile_context("dcut-qwen3-8b")
     print("\nd-cut modifier: tokens a round at shares of the rows, from the uncut lengths, beside the printed ones")
     print_series(share_points())
     print_contexts()

@@ -119,6 +119,14 @@ def test_verification_times_are_in_order_and_near_on_the_dense_target() -> None:
     assert np.median(dense) < 0.25 and max(dense) < 0.5
 
 
+def test_verification_times_agree_at_the_context_that_they_imply() -> None:
+    """One number is read off pairs of equal rows; the twenty times then agree."""
+    slope, keys = data.context_of_verification("dcut-qwen3-8b")
+    assert slope == pytest.approx(0.42, abs=0.01) and 1000 < keys < 8000
+    errors = [abs(p.error) for p in data.verification_points(keys) if p.setting == "dcut-qwen3-8b"]
+    assert np.median(errors) < 0.10 and max(errors) < 0.30
+
+
 def test_most_signs_and_orders_hold_over_all_tables(sweeps: list[data.Point], capsys: pytest.CaptureFixture[str]) -> None:
     score = data.score(sweeps)
     assert score.signs[0] >= 0.9 * score.signs[1]
