@@ -86,7 +86,8 @@ def build_suffix(model: Architecture, config: Mapping[str, Any] | None, name: st
 
 def build_rest(model: Architecture, config: Mapping[str, Any] | None, name: str) -> Rest:
     """No sizes to read: a config is ignored."""
-    return Rest(name=name, model=model, **_numbers("rest"))
+    note = "rest: 1e-3 s of lookup per sequence and round assumed; it depends on where the datastore lies."
+    return Rest(name=name, model=model, assumptions=(note,), **_numbers("rest"))
 
 
 def _numbers(kind: str) -> dict[str, Any]:
