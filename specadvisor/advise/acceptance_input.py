@@ -93,7 +93,7 @@ def curves(
                 "Or name one --drafter.",
             )
         if not kinds or (kind and kind not in kinds):
-            compared = ', '.join(sorted(kinds)) or 'none'
+            compared = ", ".join(sorted(kinds)) or "none"
             raise InputError("acceptance", kind, f"one of the drafters compared: {compared}")
         by_kind[kind or next(iter(kinds))] = value
     result: dict[str, Survival] = {}

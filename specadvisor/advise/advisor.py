@@ -12,7 +12,6 @@ from specadvisor.advise.anchor import Anchor
 from specadvisor.advise.answer import recommend
 from specadvisor.advise.candidates import candidates
 from specadvisor.advise.evaluate import Evaluation, evaluate
-from specadvisor.advise.explain import Explanation, explain
 from specadvisor.advise.inputs import make_load
 from specadvisor.advise.recommendation import Recommendation
 from specadvisor.drafters import Drafter
@@ -24,6 +23,8 @@ from specadvisor.step import Deployment, StepTime, check_fits, resident, target_
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from specadvisor.advise.explain import Explanation
     from specadvisor.advise.tuner import Tuner
 
 Drafters = str | Drafter | Sequence["str | Drafter"]
@@ -154,6 +155,8 @@ class Advisor:
     ) -> Explanation:
         """The guideline trace of one point: times by component, the five guidelines, and where each number comes from."""
         load = make_load(concurrency, input_tokens, output_tokens, context, workload, temperature, "throughput", None, None)
+        from specadvisor.advise.explain import explain
+
         found = candidates(self.deployment, drafter, acceptance, workload, temperature, modifiers)
         return explain(self.deployment, found, load, k)
 

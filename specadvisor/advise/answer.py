@@ -12,11 +12,11 @@ from specadvisor.advise.candidates import Candidates
 from specadvisor.advise.caveats import caveats
 from specadvisor.advise.comparison import drafter_row, memory_bills
 from specadvisor.advise.evaluate import Baseline
-from specadvisor.advise.gain import Gains, gains
+from specadvisor.advise.gain import gains
 from specadvisor.advise.guidelines import GuidelineTrace, trace
-from specadvisor.advise.options import options, plain_options
+from specadvisor.advise.options import plain_options
 from specadvisor.advise.rank import anchored, best_setting, choices, grid, plain_grid, schedule_of
-from specadvisor.advise.recommendation import NO_DRAFTER, Curve, Load, Option, Recommendation, Schedule, Tier
+from specadvisor.advise.recommendation import NO_DRAFTER, Curve, Load, Recommendation, Schedule, Tier
 from specadvisor.advise.uncertainty import profile_states
 from specadvisor.advise.wording import headline, measurement_plan
 from specadvisor.drafters import Drafter
@@ -39,26 +39,23 @@ def recommend(
     _check_anchors(points, found.drafters)
     plain = plain_grid(deployment, load, load.concurrency)
     curves: dict[str, Curve] = {}
-    ranking: list[Option] = plain_options(deployment, load, plain)
     fixes: dict[str, Correction] = {}
     for drafter in found.drafters:
         fix = anchored(deployment, drafter, found.survival[drafter.name], load, points)
         if fix:
             fixes[drafter.name] = fix
-        curve, gained = _curve(deployment, load, found, drafter, plain, fix)
-        curves[drafter.name] = curve
-        ranking += options(load, curve, gained)
-    ranking.sort(key=lambda o: (o.concurrency, -o.objective, o.k))
-    best, top = best_setting(curves, ranking)
+        curves[drafter.name] = _curve(deployment, load, found, drafter, plain, fix)
+    plain_at = plain_options(deployment, load, plain)
+    best, top = best_setting(load, curves, plain_at)
     fix = fixes.get(top.name) if top else None
     schedule = schedule_of(deployment, load, top, fix) if top else _never(load)
     plan = measurement_plan(deployment, load, top, command, fix)
     return Recommendation(
         deployment=deployment,
         load=load,
-        headline=headline(load, best, schedule, curves, ranking, plan),
+        headline=headline(load, best, schedule, curves, plan),
         best=best,
-        ranking=tuple(ranking),
+        plain=plain_at,
         schedule=schedule,
         guidelines=_traces(deployment, top),
         drafters=tuple(drafter_row(deployment, curve) for curve in curves.values()),
@@ -75,12 +72,12 @@ def recommend(
 
 def _curve(
     deployment: Deployment, load: Load, found: Candidates, drafter: Drafter, plain: Baseline, fix: Correction | None
-) -> tuple[Curve, Gains]:
+) -> Curve:
     survival = found.survival[drafter.name]
     evaluation = grid(deployment, drafter, survival, load, load.concurrency, plain)
     gained = gains(deployment, drafter, load, evaluation, fix)
     picked = choices(gained, evaluation.k, survival.known)
-    return Curve(drafter, survival, survival.known, evaluation, gained.gain, gained.plain, picked), gained
+    return Curve(drafter, survival, survival.known, evaluation, gained, picked)
 
 
 def _check_anchors(anchors: Sequence[Anchor], drafters: Sequence[Drafter]) -> None:

@@ -1,62 +1,64 @@
-"""Every (drafter, k) at every load as one flat record, plain decoding included."""
+"""One (drafter, k) at one load as a flat record; plain decoding too."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
 from specadvisor.advise.choose import verdict
 from specadvisor.advise.evaluate import Baseline
-from specadvisor.advise.gain import Gains
 from specadvisor.advise.recommendation import NO_DRAFTER, Curve, Load, Option
-from specadvisor.ranges import FloatArray, Range
+from specadvisor.ranges import Range
 from specadvisor.step import Deployment
 
 ONE = Range(1.0, 1.0, 1.0)
 
 
-def options(load: Load, curve: Curve, found: Gains) -> list[Option]:
+def option(load: Load, curve: Curve, row: int, column: int) -> Option:
+    """The option at one cell of the grid."""
+    evaluation, found = curve.evaluation, curve.gains
+    shape = found.meets.shape
+
+    def at(values: Any) -> float:
+        return float(np.broadcast_to(values, shape)[row, column])
+
+    def ranged(value: Range) -> Range:
+        return Range(at(value.low), at(value.mid), at(value.high))
+
+    throughput, tpot = ranged(found.throughput_speedup), ranged(found.tpot_speedup)
+    tok_s, tpot_s, meets = at(found.throughput_tok_s), at(found.tpot_s), bool(found.meets[row, column])
+    return Option(
+        concurrency=load.concurrency[column],
+        drafter=curve.name,
+        k=int(evaluation.k.ravel()[row]),
+        acceptance_length=ranged(evaluation.acceptance_length),
+        batch=at(evaluation.batch),
+        round_s=at(evaluation.round_s),
+        draft_share=at(evaluation.draft_share),
+        throughput_tok_s=tok_s,
+        tpot_s=tpot_s,
+        ttft_s=at(found.ttft_s),
+        throughput_speedup=throughput,
+        tpot_speedup=tpot,
+        objective=_objective(load, tok_s, tpot_s, meets),
+        meets_limits=meets,
+        verdict=verdict(tpot if load.objective == "latency" else throughput),
+    )
+
+
+def all_options(load: Load, curve: Curve) -> list[Option]:
     """Every (k, load) of one drafter."""
-    evaluation, shape = curve.evaluation, np.shape(found.meets)
-
-    def full(values: object) -> FloatArray:
-        return np.broadcast_to(np.asarray(values, dtype=float), shape)
-
-    columns = {
-        "length": [
-            full(v)
-            for v in (evaluation.acceptance_length.low, evaluation.acceptance_length.mid, evaluation.acceptance_length.high)
-        ],
-        "thr": [full(v) for v in (found.throughput_speedup.low, found.throughput_speedup.mid, found.throughput_speedup.high)],
-        "tpot": [full(v) for v in (found.tpot_speedup.low, found.tpot_speedup.mid, found.tpot_speedup.high)],
-    }
-    batch, round_s, share = full(evaluation.batch), full(evaluation.round_s), full(evaluation.draft_share)
-    tok_s, tpot_s, ttft_s = full(found.throughput_tok_s), full(found.tpot_s), full(found.ttft_s)
-    ks = evaluation.k.ravel().astype(int)
-    result: list[Option] = []
-    for c, users in enumerate(load.concurrency):
-        for i, k in enumerate(ks):
-            ranges = {name: Range(*(float(v[i, c]) for v in values)) for name, values in columns.items()}
-            meets = bool(found.meets[i, c])
-            objective = (
-                1.0 / tpot_s[i, c] if load.objective == "latency" else tok_s[i, c] * (meets or load.objective != "goodput")
-            )
-            result.append(
-                Option(
-                    users, curve.name, int(k), ranges["length"], float(batch[i, c]), float(round_s[i, c]),
-                    float(share[i, c]), float(tok_s[i, c]), float(tpot_s[i, c]), float(ttft_s[i, c]),
-                    ranges["thr"], ranges["tpot"],
-                    float(objective), meets, verdict(ranges["tpot" if load.objective == "latency" else "thr"]),
-                )
-            )  # fmt: skip
-    return result
+    rows, columns = curve.gains.meets.shape
+    return [option(load, curve, row, column) for column in range(columns) for row in range(rows)]
 
 
-def plain_options(deployment: Deployment, load: Load, plain: Baseline) -> list[Option]:
+def plain_options(deployment: Deployment, load: Load, plain: Baseline) -> tuple[Option, ...]:
     """k = 0 at each load: no drafter in memory."""
     result = []
+    shape = (1, len(load.concurrency))
     batch, step_s, tok_s, tpot_s = (
-        np.broadcast_to(v, (1, len(load.concurrency)))[0]
-        for v in (plain.batch, plain.step.total_s, plain.throughput_tok_s, plain.tpot_s)
+        np.broadcast_to(v, shape)[0].tolist() for v in (plain.batch, plain.step.total_s, plain.throughput_tok_s, plain.tpot_s)
     )
     for c, users in enumerate(load.concurrency):
         waiting = max(0.0, users - batch[c] * min(deployment.dp, users))
@@ -64,11 +66,29 @@ def plain_options(deployment: Deployment, load: Load, plain: Baseline) -> list[O
         meets = (load.max_tpot_s is None or tpot_s[c] <= load.max_tpot_s) and (
             load.max_ttft_s is None or ttft <= load.max_ttft_s
         )
-        objective = 1.0 / tpot_s[c] if load.objective == "latency" else tok_s[c] * (meets or load.objective != "goodput")
         result.append(
             Option(
-                users, NO_DRAFTER, 0, ONE, float(batch[c]), float(step_s[c]), 0.0, float(tok_s[c]), float(tpot_s[c]),
-                float(ttft), ONE, ONE, float(objective), bool(meets), "not distinguishable",
+                concurrency=users,
+                drafter=NO_DRAFTER,
+                k=0,
+                acceptance_length=ONE,
+                batch=batch[c],
+                round_s=step_s[c],
+                draft_share=0.0,
+                throughput_tok_s=tok_s[c],
+                tpot_s=tpot_s[c],
+                ttft_s=ttft,
+                throughput_speedup=ONE,
+                tpot_speedup=ONE,
+                objective=_objective(load, tok_s[c], tpot_s[c], meets),
+                meets_limits=meets,
+                verdict="not distinguishable",
             )
-        )  # fmt: skip
-    return result
+        )
+    return tuple(result)
+
+
+def _objective(load: Load, tok_s: float, tpot_s: float, meets: bool) -> float:
+    if load.objective == "latency":
+        return 1.0 / tpot_s
+    return tok_s if meets or load.objective != "goodput" else 0.0

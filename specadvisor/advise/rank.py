@@ -11,6 +11,7 @@ from specadvisor.advise.anchor import Anchor, Correction, correction
 from specadvisor.advise.choose import NOISE, Choice, choose_k
 from specadvisor.advise.evaluate import Baseline, Evaluation, admitted_speculating, baseline, evaluate, per_replica
 from specadvisor.advise.gain import Gains, gains
+from specadvisor.advise.options import option
 from specadvisor.advise.recommendation import NO_DRAFTER, Best, Curve, Load, Option, Schedule
 from specadvisor.advise.schedule import KEEP_WITHIN, make_schedule, schedule_loads
 from specadvisor.drafters import Drafter
@@ -76,7 +77,7 @@ def score(curve: Curve) -> float:
     return float(np.mean([np.log(max(choice.gain.mid, 1e-9)) for choice in curve.choices]))
 
 
-def best_setting(curves: Mapping[str, Curve], ranking: Sequence[Option]) -> tuple[Best, Curve | None]:
+def best_setting(load: Load, curves: Mapping[str, Curve], plain: tuple[Option, ...]) -> tuple[Best, Curve | None]:
     """The drafter with the best mean log gain when k follows the load, and its best single k over all loads.
 
     Where the user measured the acceptance of some drafters, those are at hand: a catalogue value does not displace them.
@@ -85,12 +86,12 @@ def best_setting(curves: Mapping[str, Curve], ranking: Sequence[Option]) -> tupl
     allowed = [c for c in allowed if c.acceptance_known] or allowed
     top = max(allowed, key=score, default=None)
     if top is None or all(choice.k == 0 for choice in top.choices):
-        plain = tuple(o for o in ranking if o.drafter == NO_DRAFTER)
         return Best(NO_DRAFTER, 0, Range(1.0, 1.0, 1.0), plain), top
     fixed = top.choices[0] if len(top.choices) == 1 else _over_loads(top)
-    name = top.name if fixed.k else NO_DRAFTER
-    same = tuple(o for o in ranking if o.drafter == name and o.k == fixed.k)
-    return Best(name, fixed.k, fixed.gain, same), top
+    if fixed.k == 0:
+        return Best(NO_DRAFTER, 0, fixed.gain, plain), top
+    same = tuple(option(load, top, top.row(fixed.k), column) for column in range(len(load.concurrency)))
+    return Best(top.name, fixed.k, fixed.gain, same), top
 
 
 def _over_loads(curve: Curve) -> Choice:
@@ -101,7 +102,7 @@ def _over_loads(curve: Curve) -> Choice:
         return np.asarray(np.exp(np.log(np.maximum(np.broadcast_to(values, shape), 1e-9)).mean(axis=-1)))
 
     gain = Range(mean(curve.gain.low), mean(curve.gain.mid), mean(curve.gain.high))
-    plain = float(np.exp(np.log(np.maximum(curve.plain, 1e-9)).mean()))
+    plain = float(np.exp(np.log(np.maximum(curve.gains.plain, 1e-9)).mean()))
     return choose_k(curve.evaluation.k.ravel(), gain, acceptance_known=curve.acceptance_known, plain=plain)
 
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from specadvisor.advise.choose import Choice, Verdict
 from specadvisor.advise.evaluate import Evaluation
-from specadvisor.ranges import FloatArray, Range
+from specadvisor.ranges import Range
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from specadvisor.acceptance import Survival
     from specadvisor.advise.break_even import BreakEven
+    from specadvisor.advise.gain import Gains
     from specadvisor.advise.guidelines import GuidelineTrace
     from specadvisor.drafters import Drafter
     from specadvisor.step import Deployment
@@ -105,21 +107,29 @@ class Schedule:
 class Curve:
     """One drafter over (k, concurrency): arrays for plots and sweeps, and the choice at each load.
 
-    ``gain`` is the objective over plain decoding with its interval, after anchors; ``plain`` is plain decoding's own (1,
-    or 0 where it misses a limit). ``acceptance_known`` is False where the survival curve is a catalogue value.
+    ``gains``: the objective over plain decoding, anchors applied. ``acceptance_known`` is False where the survival curve is
+    a catalogue value.
     """
 
     drafter: Drafter
     survival: Survival
     acceptance_known: bool
     evaluation: Evaluation
-    gain: Range
-    plain: FloatArray
+    gains: Gains
     choices: tuple[Choice, ...]
+
+    @property
+    def gain(self) -> Range:
+        """The objective over plain decoding with its interval, (k, concurrency)."""
+        return self.gains.gain
 
     @property
     def name(self) -> str:
         return self.drafter.name
+
+    def row(self, k: int) -> int:
+        """Index of ``k`` on the first axis of the arrays."""
+        return self.drafter.allowed_k().index(k)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,13 +178,13 @@ class MemoryBill:
 
 @dataclass(frozen=True)
 class Recommendation:
-    """Everything ``recommend`` found. ``ranking``: every (drafter, k) at every load, best objective first per load."""
+    """Everything ``recommend`` found. ``plain``: plain decoding at each load."""
 
     deployment: Deployment
     load: Load
     headline: tuple[str, ...]
     best: Best
-    ranking: tuple[Option, ...]
+    plain: tuple[Option, ...]
     schedule: Schedule
     guidelines: tuple[GuidelineTrace, ...]
     drafters: tuple[DrafterRow, ...]
@@ -186,6 +196,22 @@ class Recommendation:
     break_even: BreakEven | None = None
     anchors: tuple[str, ...] = ()
     curves: Mapping[str, Curve] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def ranking(self) -> tuple[Option, ...]:
+        """Every (drafter, k) at every load, k = 0 included; per load the best objective first."""
+        from specadvisor.advise.options import all_options
+
+        found = [*self.plain, *(o for curve in self.curves.values() for o in all_options(self.load, curve))]
+        return tuple(sorted(found, key=lambda o: (o.concurrency, -o.objective, o.k)))
+
+    def chosen(self, column: int) -> Option:
+        """The schedule drafter's choice at the ``column``-th stated load; plain decoding where that is k = 0."""
+        from specadvisor.advise.options import option
+
+        curve = self.curves.get(self.schedule.drafter)
+        k = curve.choices[column].k if curve else 0
+        return option(self.load, curve, curve.row(k), column) if curve and k else self.plain[column]
 
     def at(self, concurrency: int) -> tuple[Option, ...]:
         """The ranking at one of the stated loads."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from specadvisor.advise.anchor import Correction
-from specadvisor.advise.recommendation import NO_DRAFTER, Best, Curve, Load, Option, Schedule, Tier
+from specadvisor.advise.recommendation import NO_DRAFTER, Best, Curve, Load, Schedule, Tier
 from specadvisor.drafters.facts import TRAINING_CLASSES
 from specadvisor.ranges import Range
 from specadvisor.step import Deployment
@@ -25,9 +25,7 @@ def loads(low: int, high: int) -> str:
     return f"{low}" if low == high else f"{low}-{high}"
 
 
-def headline(
-    load: Load, best: Best, schedule: Schedule, curves: Mapping[str, Curve], ranking: Sequence[Option], plan: Sequence[str]
-) -> tuple[str, ...]:
+def headline(load: Load, best: Best, schedule: Schedule, curves: Mapping[str, Curve], plan: Sequence[str]) -> tuple[str, ...]:
     """The first lines of the answer; where acceptance is unknown that comes first."""
     lines: list[str] = []
     curve = curves.get(schedule.drafter)
@@ -42,7 +40,7 @@ def headline(
             f"{schedule.drafter} needs a drafter trained for this very model; if none is published, training takes "
             f"{TRAINING_CLASSES[training]}."
         )
-    if rival := _rival(best, ranking):
+    if rival := _rival(best, curves, load):
         lines.append(rival)
     if curve is not None and curve.acceptance_known and any(not c.acceptance_known for c in curves.values()):
         lines.append("Drafters whose acceptance is only a catalogue value are listed below, not chosen.")
@@ -58,8 +56,8 @@ def _verdict(load: Load, best: Best, schedule: Schedule, curve: Curve | None) ->
         if choice.k == 0:
             return f"Do not speculate at concurrency {load.concurrency[0]}: no drafter gains here."
         sure = "" if choice.verdict == "gain" else ", not distinguishable from no speculation"
-        if choice.verdict == "loss":
-            sure = ", a loss, but acceptance is not known"
+        if not curve.acceptance_known and choice.gain.mid < 1.0:
+            sure = ": only with better acceptance than usual does it pay, so measure before switching it on"
         text = f"Run {schedule.drafter} with k = {choice.k}: {what} {times(choice.gain)}{sure}"
         if choice.cautious not in (choice.k, 0):
             text += f"; k = {choice.cautious} is within 2% of the best and the cautious choice"
@@ -77,19 +75,19 @@ def _fall(tier: Tier) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _rival(best: Best, ranking: Sequence[Option]) -> str:
+def _rival(best: Best, curves: Mapping[str, Curve], load: Load) -> str:
     """Says so where another drafter cannot be told from the best one at the lowest load."""
-    if not ranking or best.drafter == NO_DRAFTER:
+    mine = curves.get(best.drafter)
+    others = [c for c in curves.values() if c.name != best.drafter and c.choices[0].k]
+    if mine is None or not others or not mine.choices[0].k:
         return ""
-    first = min(o.concurrency for o in ranking)
-    here = [o for o in ranking if o.concurrency == first and o.k > 0]
-    mine = next((o for o in here if o.drafter == best.drafter), None)
-    other = next((o for o in here if o.drafter != best.drafter), None)
-    if mine is None or other is None or other.throughput_speedup.high < mine.throughput_speedup.mid:
+    other = max(others, key=lambda c: c.choices[0].gain.mid)
+    first, second = mine.choices[0].gain, other.choices[0].gain
+    if second.high < first.mid or second.low > first.mid:
         return ""
     return (
-        f"{best.drafter} and {other.drafter} are not distinguishable at concurrency {first}: "
-        f"{times(mine.throughput_speedup)} and {times(other.throughput_speedup)}."
+        f"{best.drafter} and {other.name} are not distinguishable at concurrency {load.concurrency[0]}: "
+        f"{times(first)} and {times(second)}."
     )
 
 

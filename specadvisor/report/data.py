@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from specadvisor.advise.explain import Explanation
 from specadvisor.advise.recommendation import Curve, Option, Recommendation
 from specadvisor.ranges import Range
 from specadvisor.step import Deployment
+
+if TYPE_CHECKING:
+    from specadvisor.advise.explain import Explanation
 
 SCHEMA_VERSION = 1
 
@@ -20,7 +22,7 @@ def recommendation_dict(rec: Recommendation) -> dict[str, Any]:
     head = {"schema_version": SCHEMA_VERSION, "deployment": deployment_dict(rec.deployment)}
     names = (
         "load", "headline", "best", "schedule", "guidelines", "drafters", "memory", "warnings", "assumptions",
-        "measurement_plan", "excluded", "break_even", "anchors", "ranking",
+        "measurement_plan", "excluded", "break_even", "anchors", "plain", "ranking",
     )  # fmt: skip
     body = {name: plain(getattr(rec, name)) for name in names}
     body["acceptance_known"] = rec.acceptance_known

@@ -9,6 +9,7 @@ import numpy as np
 from specadvisor.advise.point import Point
 from specadvisor.advise.recommendation import Curve, Recommendation
 from specadvisor.formats import weight_format
+from specadvisor.kernels import distinct_experts
 from specadvisor.kernels.roofline import attention_intensity, gemm_intensity, mla_intensity
 from specadvisor.model.architecture import Attention, Moe
 from specadvisor.ranges import FloatArray
@@ -50,7 +51,7 @@ def operating_points(rec: Recommendation, curve: Curve, concurrency: int) -> lis
     if experts and seconds("moe").any():
         flops = sum(n * part.top_k * part.expert_parameters for n, part in experts) * 2 * rows / max(tp, deployment.ep)
         part = experts[0][1]
-        per_expert = np.maximum(rows * part.top_k / part.experts, 1.0)
+        per_expert = rows * part.top_k / distinct_experts(rows, part.experts, part.top_k)
         intensity = 2.0 * per_expert / weight_format(part.format).bytes_per_weight
         found.append(Operating("experts", ks, intensity, _rate(flops, seconds("moe"))))
     attention = [(la.count, la.mixer) for la in model.layers if isinstance(la.mixer, Attention)]

@@ -86,7 +86,7 @@ def speedup_figure(rec: Recommendation, curve: Curve) -> Figure:
     axes.set_xlabel("draft tokens k")
     axes.set_ylabel(f"{rec.load.objective} over plain decoding")
     known = "" if curve.acceptance_known else " (acceptance: catalogue value)"
-    axes.set_title(f"{curve.name}{known}: band 80%, dots within 2% of the best, ring chosen")
+    axes.set_title(f"{curve.name}{known}\nband: 80% interval, dots: within 2% of the best, ring: chosen", fontsize=10)
     axes.legend()
     return figure
 

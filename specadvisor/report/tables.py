@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from specadvisor.advise.explain import Explanation
-from specadvisor.advise.guidelines import GuidelineTrace
 from specadvisor.advise.recommendation import NO_DRAFTER, Recommendation
 from specadvisor.report.numbers import gigabytes, milliseconds, one_line, span, times, tokens
+
+if TYPE_CHECKING:
+    from specadvisor.advise.explain import Explanation
+    from specadvisor.advise.guidelines import GuidelineTrace
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +81,7 @@ def _loads(rec: Recommendation) -> Table:
     rows = []
     curve = rec.curves.get(rec.schedule.drafter)
     for column, users in enumerate(rec.load.concurrency):
-        options = rec.at(users)
-        plain = next(o for o in options if o.drafter == NO_DRAFTER)
-        k = curve.choices[column].k if curve else 0
-        chosen = next((o for o in options if k and curve and o.drafter == curve.name and o.k == k), plain)
+        plain, chosen = rec.plain[column], rec.chosen(column)
         near = span(curve.choices[column].plateau) if curve else "0"
         binds = f"G{rec.guidelines[column].binding}" if column < len(rec.guidelines) else ""
         rows.append(
