@@ -29,6 +29,7 @@ class MissingDependency(InputError):
 
     def __init__(self, what: str, needed_for: str, hint: str) -> None:
         super().__init__(what, "not found", f"needed for {needed_for}", hint)
+        self.args = (f"{what} was not found; it is needed for {needed_for}. {hint}",)
 
 
 class DoesNotFit(SpecadvisorError):

@@ -124,7 +124,7 @@ class Attention:
 
 
 def measure_attention(
-    bench: Bench, attention: Attention, points: Sequence[AttentionPoint], step: Callable[[], None], engine: str
+    bench: Bench, attention: Attention, points: Sequence[AttentionPoint], step: Callable[[], None]
 ) -> tuple[list[Row], list[str]]:
     """(rows, notes); one allocation per point, freed before the next."""
     rows: list[Row] = []
@@ -141,7 +141,7 @@ def measure_attention(
                 f"attention batch {point.batch} x {point.context} keys: the cache does not fit into free memory, not measured"
             )
             continue
-        rows.append(_measure_one(bench, attention, variant, point, sets, engine))
+        rows.append(_measure_one(bench, attention, variant, point, sets))
     return rows, list(dict.fromkeys(notes))
 
 
@@ -154,7 +154,7 @@ def _variant(point: AttentionPoint) -> Variant:
     return choose_variant(point.head_dim, point.rows, kv_fp8)
 
 
-def _measure_one(bench: Bench, attention: Attention, variant: Variant, point: AttentionPoint, sets: int, engine: str) -> Row:
+def _measure_one(bench: Bench, attention: Attention, variant: Variant, point: AttentionPoint, sets: int) -> Row:
     _, _, blocks_per_sm = attention.load(variant)
     blocks = point.batch * point.kv_heads * -(-point.rows // variant.tile_rows)
     kv_tiles = -(-point.context // variant.tile_keys)
@@ -163,8 +163,19 @@ def _measure_one(bench: Bench, attention: Attention, variant: Variant, point: At
         params = attention.prepare(variant, point, splits, sets, [point.context] * point.batch)
         timing = measure(bench.device, lambda s, i: attention.launch(variant, params[i], s), sets, _EFFORT)
         bench.device.synchronise()
+    facts = {"tile_rows": variant.tile_rows, "splits": splits, "page_size": point.page_size, "sets": sets}
     return row(
-        "attention", point.kv_format, timing, engine=engine, kernel=KERNEL, stand_in=True, auto=point.split and not point.tile_rows,
-        sets=sets, batch=point.batch, query_tokens=point.query_tokens, context=point.context, heads=point.kv_heads * point.group,
-        kv_heads=point.kv_heads, head_dim=point.head_dim, page_size=point.page_size, tile_rows=variant.tile_rows, splits=splits,
-    )  # fmt: skip
+        "attention",
+        point.kv_format,
+        timing,
+        kernel=KERNEL,
+        stand_in=True,
+        auto=point.split and not point.tile_rows,
+        batch=point.batch,
+        query_tokens=point.query_tokens,
+        context=point.context,
+        heads=point.kv_heads * point.group,
+        kv_heads=point.kv_heads,
+        head_dim=point.head_dim,
+        **facts,
+    )

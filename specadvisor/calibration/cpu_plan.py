@@ -17,9 +17,7 @@ QUICK_SHAPES = ((1024, 1024), (2048, 1024), (1024, 2048))
 _FLOPS = 1e11
 
 
-def make_cpu_plan(
-    *, quick: bool = False, model: Architecture | None = None, tp: int = 1, point_s: float | None = None
-) -> Plan:
+def make_cpu_plan(*, quick: bool = False, model: Architecture | None = None, tp: int = 1, point_s: float | None = None) -> Plan:
     """Matrix products and verify attention in fp32; ``model`` brings its own weight shapes."""
     seconds = point_s or (0.05 if quick else 0.25)
     shapes = model_shapes(model, tp)[:5] if model else (QUICK_SHAPES if quick else SHAPES)

@@ -1,145 +1,71 @@
 """The same calibration on the machine's own processor: matrix products and attention through numpy's BLAS, fp32.
 
-It measures what numpy measures: a BLAS that packs the weight anew for every product of more than one row, so a second row
+It measures what numpy does: a BLAS that packs the weight anew for every product of more than one row, so that a second row
 costs more here than in an engine that keeps its weights packed.
 """
 
 from __future__ import annotations
 
 import math
-import os
 import platform
-import time
-from collections.abc import Callable
-from datetime import datetime, timezone
-from pathlib import Path
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from specadvisor.calibration import quality, reference
-from specadvisor.calibration.checks import require
-from specadvisor.calibration.plan import AttentionPoint, GemmPoint, Plan, Section
+from specadvisor.calibration.checks import Unreliable, require
+from specadvisor.calibration.cpu_machine import blas_name, cold_sets, measure_call, model_name, thread_count
+from specadvisor.calibration.plan import AttentionPoint, GemmPoint, Plan
 from specadvisor.calibration.rows import Row, row
 from specadvisor.calibration.run import Progress, Run
-from specadvisor.calibration.timing import COLD_FACTOR, Effort, Timing, has_settled
+from specadvisor.calibration.timing import Effort
 from specadvisor.hardware.gpu import Gpu
+from specadvisor.hardware.kernel_profile import KernelEntry, KernelProfile
 
-ID = "cpu"
 FORMAT = "fp32"
+# The laws know no fp32 cache: it is counted as a 16-bit one, and the fitted share of the bandwidth halves.
+CACHE_FORMAT = "bf16"
 FP32_TOLERANCE = 1e-4
-MAX_SETS = 16
-EFFORT = Effort(budget_s=0.2, min_samples=5)
-QUICK_EFFORT = Effort(budget_s=0.04, min_samples=3)
 Array = NDArray[np.float32]
 
 
-def thread_count() -> int:
-    """Processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def last_level_cache_bytes() -> int:
-    """Size of the largest cache Linux reports, else 32 MiB."""
-    sizes = [p.read_text().strip() for p in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")]
-    return max([int(s[:-1]) << 10 for s in sizes if s.endswith("K")], default=32 << 20)
-
-
-def measure_call(call: Callable[[int], Any], sets: int, effort: Effort) -> Timing:
-    """Seconds of ``call(i)`` on rotating operand sets; stops when the samples agree or the time is used up."""
-    call(0)
-    seconds: list[float] = []
-    end = time.perf_counter() + effort.budget_s
-    settled = False
-    while not settled:
-        start = time.perf_counter()
-        call(len(seconds) % sets)
-        seconds.append(time.perf_counter() - start)
-        settled = len(seconds) >= sets and has_settled(seconds, effort)
-        if time.perf_counter() > end and len(seconds) >= effort.min_samples:
-            break
-    return Timing.of(seconds, 1, settled)
-
-
-def describe_cpu(effort: Effort) -> Gpu:
-    """The processor as the kernel laws need it: its "datasheet" is what a large read and a large product reach here."""
-    rng = np.random.default_rng(0)
-    vector = rng.standard_normal(max(1 << 24, last_level_cache_bytes()), dtype=np.float32)
-    read = measure_call(lambda i: np.dot(vector, vector), 1, effort)
-    a, b = (rng.standard_normal((1536, 1536), dtype=np.float32) for _ in range(2))
-    product = measure_call(lambda i: a @ b, 1, effort)
-    flops = 2.0 * 1536**3 / product.q25_s
-    return Gpu(
-        id=ID,
-        name=platform.processor() or platform.machine(),
-        family="cpu",
-        sm=1,
-        memory_bytes_per_s=vector.nbytes / read.q25_s,
-        memory_bytes=float(_memory_bytes()),
-        sm_count=thread_count(),
-        l2_bytes=float(last_level_cache_bytes()),
-        peaks={"bf16": flops},
-        link_bytes_per_s=0.0,
-        nvlink=False,
-        pcie_bytes_per_s=0.0,
-        boost_hz=_clock_hz(),
-        tdp_w=1.0,
-        gpus_per_node=1,
-        confidence="measured",
-        source="specadvisor calibrate --device cpu",
-    )
-
-
-def _memory_bytes() -> int:
-    if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return 8 << 30
-
-
-def _clock_hz() -> float:
-    path = Path("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq")
-    return float(path.read_text()) * 1e3 if path.is_file() else 3e9
-
-
-def run_on_cpu(
-    plan: Plan, engine: str, progress: Progress, effort: Effort, clock: Callable[[], float] = time.perf_counter
-) -> Run:
+def run_on_cpu(plan: Plan, engine: str, progress: Progress, effort: Effort) -> Run:
     """Check against float64, then measure every section of ``plan``."""
-    _check()
+    check()
     run = Run()
     sentinels = [_sentinel(effort)]
+    weights = _Weights()
     done_s = 0.0
-    start = clock()
     for section in plan.sections:
         for i, point in enumerate(section.points):
             progress(done_s + section.seconds * i / len(section.points), section.name)
-            run.rows.append(_measure(section, point, engine, effort))
+            if section.operator == "gemm":
+                run.rows.append(measure_product(weights, point, engine, effort))
+            else:
+                run.rows.append(measure_attention(point, engine, effort))
         done_s += section.seconds
     sentinels.append(_sentinel(effort))
-    progress(plan.seconds, "done")
     try:
         run.notes += quality.check_drift(sentinels)
-    except quality.Unreliable:
-        run.notes.append("the processor was busy with other work during the run: times scatter by more than 15%")
+    except Unreliable:
+        run.notes.append(
+            "other programs kept the processor busy during the run: expect a wide error, or measure again when idle"
+        )
     run.notes += quality.noise_notes(run.rows)
     run.conditions = {
-        "measured_on": datetime.now(timezone.utc).strftime("%Y-%m-%d"),
-        "device": platform.processor() or platform.machine(),
+        "measured_on": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "device": model_name(),
         "threads": thread_count(),
+        "blas": blas_name(),
         "numpy": np.__version__,
-        "blas": _blas(),
         "python": platform.python_version(),
-        "wall_s": round(clock() - start, 1),
         "sentinels_us": [{k: round(v * 1e6, 1) for k, v in s.items()} for s in sentinels],
     }
+    progress(plan.seconds, "done")
     return run
-
-
-def _blas() -> str:
-    config: Any = np.show_config(mode="dicts")
-    blas = config.get("Build Dependencies", {}).get("blas", {})
-    return f"{blas.get('name', 'unknown')} {blas.get('version', '')}".strip()
 
 
 def _sentinel(effort: Effort) -> dict[str, float]:
@@ -147,35 +73,29 @@ def _sentinel(effort: Effort) -> dict[str, float]:
     return {"matrix product": measure_call(lambda i: a @ a, 1, effort).median_s}
 
 
-def _measure(section: Section, point: Any, engine: str, effort: Effort) -> Row:
-    return _measure_gemm(point, engine, effort) if section.operator == "gemm" else _measure_attention(point, engine, effort)
-
-
-def cold_sets(bytes_per_set: float) -> int:
-    """Operand sets past five times the last-level cache, at most ``MAX_SETS``."""
-    return max(1, min(MAX_SETS, math.ceil(COLD_FACTOR * last_level_cache_bytes() / bytes_per_set)))
-
-
-_weights: dict[tuple[int, int], list[Array]] = {}
-
-
-def _weights_of(n: int, k: int) -> list[Array]:
+class _Weights:
     """Weight copies of one shape, kept until another shape is asked for: filling them costs more than a measurement."""
-    if (n, k) not in _weights:
-        _weights.clear()
-        rng = np.random.default_rng(n)
-        one = rng.standard_normal((n, k), dtype=np.float32)
-        _weights[(n, k)] = [one, *(one.copy() for _ in range(cold_sets(one.nbytes) - 1))]
-    return _weights[(n, k)]
+
+    def __init__(self) -> None:
+        self._shape = (0, 0)
+        self._copies: list[Array] = []
+
+    def of(self, n: int, k: int) -> list[Array]:
+        if self._shape != (n, k):
+            self._copies.clear()
+            one = np.random.default_rng(n).standard_normal((n, k), dtype=np.float32)
+            self._shape, self._copies = (n, k), [one, *(one.copy() for _ in range(cold_sets(one.nbytes) - 1))]
+        return self._copies
 
 
-def _measure_gemm(point: GemmPoint, engine: str, effort: Effort) -> Row:
-    weights = _weights_of(point.n, point.k)
+def measure_product(weights: _Weights, point: GemmPoint, engine: str, effort: Effort) -> Row:
+    """y[m, n] = x[m, k] W[n, k]^T on rotating weights."""
+    copies = weights.of(point.n, point.k)
     x = np.random.default_rng(1).standard_normal((point.m, point.k), dtype=np.float32)
     y = np.empty((point.m, point.n), np.float32)
-    timing = measure_call(lambda i: np.matmul(x, weights[i].T, out=y), len(weights), effort)
-    shape = {"m": point.m, "n": point.n, "k": point.k, "sets": len(weights)}
-    return row("gemm", FORMAT, timing, engine=engine, kernel=f"numpy {_blas()}", **shape)
+    timing = measure_call(lambda i: np.matmul(x, copies[i].T, out=y), len(copies), effort)
+    shape = {"m": point.m, "n": point.n, "k": point.k, "sets": len(copies)}
+    return row("gemm", FORMAT, timing, engine=engine, kernel="numpy", engine_version=blas_name(), **shape)
 
 
 def attention_step(q: Array, k: Array, v: Array, visible: NDArray[np.bool_]) -> Array:
@@ -189,26 +109,36 @@ def attention_step(q: Array, k: Array, v: Array, visible: NDArray[np.bool_]) -> 
 def visible_keys(query_tokens: int, group: int, context: int) -> NDArray[np.bool_]:
     """[rows, context]: causal from the bottom right, rows packed as (token, head of the group)."""
     last = context - query_tokens + np.arange(query_tokens * group) // group
-    return np.arange(context)[None, :] <= last[:, None]
+    return np.asarray(np.arange(context)[None, :] <= last[:, None])
 
 
-def _measure_attention(point: AttentionPoint, engine: str, effort: Effort) -> Row:
+def measure_attention(point: AttentionPoint, engine: str, effort: Effort) -> Row:
+    """One verify step on rotating caches."""
     rng = np.random.default_rng(2)
     shape = (point.batch, point.kv_heads, point.context, point.head_dim)
     one = [rng.standard_normal(shape, dtype=np.float32) for _ in range(2)]
-    sets = min(4, cold_sets(2 * one[0].nbytes))
-    caches = [one, *([a.copy() for a in one] for _ in range(sets - 1))]
+    caches = [one, *([a.copy() for a in one] for _ in range(cold_sets(2 * one[0].nbytes) - 1))]
     q = rng.standard_normal((point.batch, point.kv_heads, point.rows, point.head_dim), dtype=np.float32)
     visible = visible_keys(point.query_tokens, point.group, point.context)
-    timing = measure_call(lambda i: attention_step(q, *caches[i], visible), sets, effort)
+    timing = measure_call(lambda i: attention_step(q, *caches[i], visible), len(caches), effort)
     return row(
-        "attention", FORMAT, timing, engine=engine, kernel=f"numpy {_blas()}", sets=sets, batch=point.batch,
-        query_tokens=point.query_tokens, context=point.context, heads=point.kv_heads * point.group, kv_heads=point.kv_heads,
+        "attention",
+        CACHE_FORMAT,
+        timing,
+        engine=engine,
+        kernel="numpy",
+        engine_version=blas_name(),
+        sets=len(caches),
+        batch=point.batch,
+        query_tokens=point.query_tokens,
+        context=point.context,
+        heads=point.kv_heads * point.group,
+        kv_heads=point.kv_heads,
         head_dim=point.head_dim,
-    )  # fmt: skip
+    )
 
 
-def _check() -> None:
+def check() -> None:
     """Product and attention against float64; raises ``CheckFailed``."""
     rng = np.random.default_rng(3)
     x, w = rng.standard_normal((5, 64), dtype=np.float32), rng.standard_normal((32, 64), dtype=np.float32)
@@ -223,3 +153,23 @@ def _check() -> None:
     unpacked = got.reshape(1, kv_heads, tokens, group, dim).transpose(0, 2, 1, 3, 4).reshape(q.shape)
     want = reference.attention(q, k, v, np.array([context]))
     require("The attention of numpy", reference.relative_error(unpacked.astype(float), want), FP32_TOLERANCE)
+
+
+def with_single_row_kernel(profile: KernelProfile, rows: list[Row], gpu: Gpu) -> KernelProfile:
+    """A BLAS multiplies one row by another routine, which packs nothing: give the product's law its bandwidth.
+
+    The law has that step for engines whose kernels change with the rows (``row_limit``, ``wide_factor``): here at one row.
+    The fit of the other rows stays as it is: memory/em times wide_factor is what it fitted.
+    """
+    single = [r for r in rows if r.operator == "gemm" and r.m == 1]
+    if not single:
+        return profile
+    return replace(profile, entries=tuple(_with_step(e, single, gpu) if e.operator == "gemm" else e for e in profile.entries))
+
+
+def _with_step(entry: KernelEntry, single: list[Row], gpu: Gpu) -> KernelEntry:
+    p = dict(entry.parameters)
+    shares = [4.0 * r.n * r.k / gpu.memory_bytes_per_s / max(1e-9, r.us * 1e-6 - p["t0_s"]) for r in single if r.n and r.k]
+    em = float(np.clip(np.median(shares), 0.02, 1.25))
+    p |= {"wide_factor": float(np.clip(em / p["em"], 0.2, 10.0)), "em": em, "row_limit": 1.0, "row_cycles": 1e-9}
+    return replace(entry, parameters=p)

@@ -84,6 +84,19 @@ def _load(hint: str) -> tuple[ctypes.CDLL, str]:
     return library, path
 
 
+def library_version() -> str:
+    """``"13.1.0"`` of the library that would be loaded, without a GPU; empty where there is none."""
+    try:
+        return _version_text(_load("")[0])
+    except MissingDependency:
+        return ""
+
+
+def _version_text(library: ctypes.CDLL) -> str:
+    number = int(library.cublasLtGetVersion())  # 130100 is 13.1.0, 120805 is 12.8.5
+    return f"{number // 10000}.{number // 100 % 100}.{number % 100}"
+
+
 class Library:
     """A cuBLASLt handle with its workspace in the current context."""
 
@@ -95,9 +108,7 @@ class Library:
 
     @property
     def version(self) -> str:
-        """``"13.1.0"``; the library counts 130100 from 13.1 on and 120805 before."""
-        number = int(self._library.cublasLtGetVersion())
-        return f"{number // 10000}.{number // 100 % 100}.{number % 100}"
+        return _version_text(self._library)
 
     def call(self, name: str, *arguments: Any) -> None:
         """Call ``cublasLt<name>``; raises ``NotSupported`` or ``CublasLtError``."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from specadvisor.calibration import cpu_run, driver
+from specadvisor.calibration import cpu_machine, cpu_run, driver
+from specadvisor.calibration.build_profile import build_profile
 from specadvisor.calibration.cpu_plan import make_cpu_plan
-from specadvisor.calibration.fitting import fitted
 from specadvisor.calibration.gpu_run import run_on_gpu
 from specadvisor.calibration.identify import identify
 from specadvisor.calibration.plan import Plan, make_plan
@@ -17,7 +17,7 @@ from specadvisor.calibration.rows import Row
 from specadvisor.calibration.run import Progress, Run
 from specadvisor.calibration.save import refuse_stand_in, save, target_path
 from specadvisor.errors import InputError
-from specadvisor.hardware import load_gpu
+from specadvisor.hardware import Gpu, load_gpu
 from specadvisor.hardware.kernel_profile import KernelProfile
 from specadvisor.ids import resolve
 
@@ -80,30 +80,34 @@ def calibrate(
     with driver.opened(ordinal) as opened:
         found, listed = identify(opened, gpu)
         if found.sm != opened.compute_capability:
-            raise InputError("gpu", gpu, f"a GPU of compute capability {opened.compute_capability}", f"This one is a {opened.name}.")
+            raise InputError(
+                "gpu", gpu, f"a GPU of compute capability {opened.compute_capability}", f"This one is a {opened.name}."
+            )
         path = target_path(found.id, out)
         if driver.is_stand_in():
             refuse_stand_in(path)
         plan = make_plan(found.sm, quick=quick, model=model, tp=tp, formats=formats)
         run = run_on_gpu(opened, found, plan, engine, report)
-    return _finish(run, found, path, not listed)
+    profile, notes = build_profile(run, found)
+    return _saved(replace(run, notes=[*run.notes, *notes]), profile, found, path, datasheet=not listed)
 
 
 def _calibrate_cpu(
     quick: bool, model: Architecture | None, tp: int, engine: str, out: str | Path | None, progress: Progress
 ) -> Calibration:
-    path = target_path(cpu_run.ID, out)
+    path = target_path(cpu_machine.ID, out)
     plan = make_cpu_plan(quick=quick, model=model, tp=tp)
-    effort = cpu_run.QUICK_EFFORT if quick else cpu_run.EFFORT
+    effort = cpu_machine.QUICK_EFFORT if quick else cpu_machine.EFFORT
     progress(0.0, "bandwidth and peak")
-    described = cpu_run.describe_cpu(effort)
+    described = cpu_machine.describe_cpu(effort)
     run = cpu_run.run_on_cpu(plan, engine, progress, effort)
-    return _finish(run, described, path, True)
+    several_rows = [r for r in run.rows if r.m != 1]
+    profile, notes = build_profile(replace(run, rows=several_rows), described)
+    profile = cpu_run.with_single_row_kernel(profile, run.rows, described)
+    return _saved(replace(run, notes=[*run.notes, *notes]), profile, described, path, datasheet=True)
 
 
-def _finish(run: Run, gpu: Any, path: Path, datasheet: bool) -> Calibration:
-    profile, notes = fitted(run, gpu)
-    run = replace(run, notes=[*run.notes, *notes])
+def _saved(run: Run, profile: KernelProfile, gpu: Gpu, path: Path, datasheet: bool) -> Calibration:
     save(run, profile, gpu, path, datasheet)
     return Calibration(profile, tuple(run.rows), run.conditions, tuple(run.notes), path)
 

@@ -125,9 +125,9 @@ def _measure_one(
                     raise
                 continue  # a later proposal may need what this GPU lacks
             facts = " ".join(f"{name}={value:g}" for name, value in product.algorithm(index).items())
-            kernel = f"cublasLt {library.version}"
+            kernel = {"kernel": "cublasLt", "engine_version": f"cuBLASLt {library.version}"}
             shape = {"m": m, "n": n, "k": k, "sets": sets}
-            rows.append(row("gemm", recipe.format, timing, engine=engine, kernel=kernel, auto=index == 0, note=facts, **shape))
+            rows.append(row("gemm", recipe.format, timing, engine=engine, auto=index == 0, note=facts, **kernel, **shape))
     finally:
         product.close()
     return rows

@@ -62,13 +62,14 @@ def run_on_gpu(device: Device, gpu: Gpu, plan: Plan, engine: str, progress: Prog
             rows, notes, seen = _steady(machine, section, progress, done_s, cool_down_s)
             run.rows += rows
             run.notes += notes
+            if section.operator == "memory":
+                run.notes += quality.check_bandwidth(rows, gpu.memory_bytes_per_s, device.l2_bytes)
             clocks[section.name] = seen.summary()
             done_s += section.seconds
             if i == len(plan.sections) // 2:
                 sentinels.append(_sentinels(machine))
         sentinels.append(_sentinels(machine))
         run.notes += quality.check_drift(sentinels)
-        run.notes += quality.check_bandwidth(run.rows, gpu.memory_bytes_per_s, device.l2_bytes)
         run.notes += quality.noise_notes(run.rows)
         run.notes += _sharing_notes(nvml_facts)
         run.conditions = _conditions(machine, nvml_facts, sentinels, clocks, run)
@@ -115,7 +116,7 @@ def _measure(machine: _Machine, section: Section, step: Callable[[], None]) -> t
     if section.operator == "launch":
         return memory_bench.launch_floor(bench, step, full=len(section.points) > 2), []
     if section.operator == "attention":
-        return measure_attention(bench, machine.attention, section.points, step, machine.engine)
+        return measure_attention(bench, machine.attention, section.points, step)
     if section.operator == "engine":
         return measure_engine_section(section, step, machine.engine)
     return _measure_gemm(machine, section, step)
@@ -177,7 +178,9 @@ def _conditions(
 ) -> dict[str, Any]:
     device = machine.bench.device
     reads = {
-        r.bytes: round(r.bytes / r.us / 1e3, 1) for r in run.rows if r.operator == "memory" and r.format == "read" and r.bytes
+        r.bytes: round(r.bytes / r.us / 1e3, 1)
+        for r in run.rows
+        if r.operator == "bandwidth" and r.format == "read" and r.bytes
     }
     return {
         "measured_on": datetime.now(timezone.utc).strftime("%Y-%m-%d"),

@@ -11,7 +11,14 @@ from specadvisor.hardware.gpu import Gpu
 
 # Dense FLOP per clock and SM with fp32 accumulation, from the datasheet peaks of each generation's data-centre or largest part:
 # (bf16, fp8 or int8, fp4). First row at or below the compute capability counts.
-_FLOPS_PER_CLOCK = ((120, 1024, 2048, 4096), (100, 8192, 16384, 32768), (90, 4096, 8192, 0), (89, 1024, 2048, 0), (86, 1024, 0, 0), (0, 2048, 0, 0))
+_FLOPS_PER_CLOCK = (
+    (120, 1024, 2048, 4096),
+    (100, 8192, 16384, 32768),
+    (90, 4096, 8192, 0),
+    (89, 1024, 2048, 0),
+    (86, 1024, 0, 0),
+    (0, 2048, 0, 0),
+)
 
 
 def identify(device: Device, named: str) -> tuple[Gpu, bool]:

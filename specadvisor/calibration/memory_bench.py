@@ -45,11 +45,10 @@ def _read(bench: Bench, hashes: int, source: int, size: int) -> None:
 
 
 def bandwidth(bench: Bench, sizes: tuple[int, ...], step: Any) -> list[Row]:
-    """Rows ``memory``/``read`` per size (one buffer, again and again: small ones show L2) and ``memory``/``copy`` for the largest."""
+    """Rows ``bandwidth``/``read`` per size (one buffer again and again, so small ones show L2) and ``memory`` per copied size."""
     rows = []
     with bench.scratch():
-        room = bench.device.free_bytes() * 0.4
-        fitting = [s for s in sizes if s <= room]
+        fitting = [size for size in sizes if size <= bench.device.free_bytes() * 0.4]
         largest = max(fitting)
         source, target = bench.allocate(largest), bench.allocate(largest)
         hashes = bench.allocate(bench.grid[0] * THREADS * 4)
@@ -57,9 +56,9 @@ def bandwidth(bench: Bench, sizes: tuple[int, ...], step: Any) -> list[Row]:
         for size in fitting:
             step()
             timing = measure(bench.device, lambda s, i, size=size: _read(bench, hashes, source, size), effort=_EFFORT)
-            rows.append(row("memory", "read", timing, kernel="own", bytes=size))
-        timing = measure(bench.device, lambda s, i: _copy(bench, target, source, largest), effort=_EFFORT)
-        rows.append(row("memory", "copy", timing, kernel="own", bytes=2 * largest))
+            rows.append(row("bandwidth", "read", timing, kernel="own", bytes=size))
+            timing = measure(bench.device, lambda s, i, size=size: _copy(bench, target, source, size), effort=_EFFORT)
+            rows.append(row("memory", "any", timing, kernel="copy", bytes=2 * size))
     return rows
 
 

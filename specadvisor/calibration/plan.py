@@ -98,7 +98,7 @@ def make_plan(
     """The plan for a GPU of this compute capability; ``model`` contributes its own weight shapes, heads and head dimension."""
     available = [r.format for r in recipes_for(compute_capability)]
     wanted = [f for f in available if formats is None or f in set(formats)]
-    if quick and model is None:
+    if quick and model is None and formats is None:
         wanted = wanted[:2]
     sections = [
         _section("bandwidth", "memory", memory_sizes(quick)),
@@ -121,7 +121,7 @@ def _section(name: str, operator: str, points: tuple[Any, ...], setups: int = 1)
 
 def memory_sizes(quick: bool) -> tuple[int, ...]:
     """Bytes read in one call: through the last-level cache and far past it, so that both plateaus show."""
-    return tuple(2**p for p in ((24, 30) if quick else (20, 22, 24, 25, 26, 27, 28, 30, 31)))
+    return tuple(2**p for p in ((24, 26, 27, 28, 29, 30, 31) if quick else (20, 22, 24, 25, 26, 27, 28, 29, 30, 31)))
 
 
 def model_shapes(model: Architecture, tp: int = 1) -> tuple[tuple[int, int], ...]:

@@ -36,7 +36,7 @@ def check_bandwidth(rows: Sequence[Row], datasheet_bytes_per_s: float, last_leve
     speeds = [
         r.bytes / r.us * 1e6
         for r in rows
-        if r.operator == "memory" and r.format == "read" and r.bytes and r.bytes > 8 * last_level_bytes
+        if r.operator == "bandwidth" and r.format == "read" and r.bytes and r.bytes > 8 * last_level_bytes
     ]  # fmt: skip
     if not speeds or not datasheet_bytes_per_s:
         return []

@@ -50,6 +50,8 @@ def save(run: Run, profile: KernelProfile, gpu: Gpu, path: Path, datasheet: bool
     if run.stand_in:
         refuse_stand_in(path)
         profile = replace(profile, gpu=STAND_IN, source="stand-in")
+        # no fit knows these operators, so that the rows cannot come back through --from-measurements either
+        run = replace(run, rows=[replace(r, operator=f"{STAND_IN}_{r.operator}") for r in run.rows])
     texts = {path.with_suffix(".csv"): to_csv(run.rows), path: profile_text(run, profile, gpu if datasheet else None)}
     write_together(texts)
     return path
@@ -95,5 +97,3 @@ def write_together(texts: dict[Path, str]) -> None:
     finally:
         for temporary in partial.values():
             temporary.unlink(missing_ok=True)
-
-

@@ -1,0 +1,53 @@
+"""Does a calibration predict shapes it has not seen? Calibrates this machine's processor, then measures other shapes.
+
+Prints the error of the predicted time by number of rows and fails above 15% median. Run it on an otherwise idle machine:
+
+    python benchmarks/cpu_calibration.py            # about a minute
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+
+import numpy as np
+
+import specadvisor.calibration.cpu_run as cpu
+from specadvisor.calibration.cpu_machine import EFFORT
+from specadvisor.calibration.entry import calibrate
+from specadvisor.calibration.plan import GemmPoint
+from specadvisor.hardware import load_gpu
+from specadvisor.kernels.gemm import gemm_s
+
+UNSEEN_SHAPES = ((1536, 3072), (3072, 3072), (6144, 1536), (1280, 5120))
+UNSEEN_ROWS = (1, 3, 6, 10, 20, 40, 80, 160)
+LIMIT = 0.15
+
+
+def main() -> int:
+    with tempfile.TemporaryDirectory() as folder:
+        done = calibrate(device="cpu", out=folder)
+        machine = load_gpu(str(done.path))
+    for note in done.notes:
+        print(f"note: {note}")
+    weights = cpu._Weights()
+    measured = [
+        cpu.measure_product(weights, GemmPoint(cpu.FORMAT, m, n, k), "llama_cpp", EFFORT)
+        for n, k in UNSEEN_SHAPES
+        for m in UNSEEN_ROWS
+    ]
+    m, n, k, us = (np.array([getattr(r, name) for r in measured], float) for name in ("m", "n", "k", "us"))
+    predicted = gemm_s(machine, m, n, k, cpu.FORMAT, "llama_cpp") * 1e6
+    error = np.abs(predicted / us - 1.0)
+    print(f"{machine.name}: {machine.memory_bytes_per_s / 1e9:.0f} GB/s, {machine.peaks['bf16'] / 1e9:.0f} GFLOP/s")
+    print("rows  median error  (predicted / measured us per shape)")
+    for rows in UNSEEN_ROWS:
+        here = m == rows
+        pairs = ", ".join(f"{p:.0f}/{t:.0f}" for p, t in zip(predicted[here], us[here], strict=True))
+        print(f"{rows:4d}  {np.median(error[here]):11.1%}  {pairs}")
+    print(f"all: median {np.median(error):.1%}, 90th percentile {np.quantile(error, 0.9):.1%} on {len(error)} unseen products")
+    return 0 if np.median(error) <= LIMIT else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

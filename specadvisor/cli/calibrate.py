@@ -1,0 +1,167 @@
+"""``specadvisor calibrate``."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from specadvisor.cli import options as opt
+from specadvisor.errors import InputError, SpecadvisorError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from specadvisor.calibration import Calibration
+    from specadvisor.calibration.plan import Plan
+    from specadvisor.calibration.run import Progress
+    from specadvisor.hardware.kernel_profile import KernelProfile
+
+FAILED, INTERRUPTED = 1, 130
+
+
+def calibrate(
+    gpu: Annotated[str, typer.Option("--gpu", "-g", help="auto, or the id of the GPU that is measured.")] = "auto",
+    device: Annotated[str, typer.Option(help="cuda, or cpu to measure the processor.")] = "cuda",
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer points: under 15 seconds on a datacentre GPU.")] = False,
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", help="Measure this model's own weight shapes and heads.")
+    ] = None,
+    tp: opt.Tp = 1,
+    engine: Annotated[str, typer.Option(help="Whose kernels to time where installed; default vllm, llama_cpp on a cpu.")] = "",
+    only: Annotated[list[str] | None, typer.Option("--gemm", help="Only this weight format; may be repeated.")] = None,
+    index: Annotated[int, typer.Option(help="Which GPU of this machine, counted as CUDA counts.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="Profile file (.json) or folder instead of your own profiles.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and its estimated time; measure nothing.")] = False,
+    executor: Annotated[
+        str | None, typer.Option(help="Dask (tcp://host:8786) or Ray (ray://host:10001) address: one run per kind of GPU.")
+    ] = None,
+    from_measurements: Annotated[
+        Path | None, typer.Option(help="Fit this table of times (CSV or Parquet) instead of measuring; needs no GPU.")
+    ] = None,
+    format: opt.Format = "table",
+) -> None:
+    """Measure this GPU (or processor), fit its kernel profile and save it where --gpu auto finds it."""
+    opt.check_format(format)
+    if from_measurements is not None:
+        return _fit_only(gpu, from_measurements, out, format)
+    architecture = _model(model)
+    if dry_run:
+        return _show_plan(gpu, device, quick, architecture, tp, only, format)
+    options = {"quick": quick, "model": architecture, "tp": tp, "engine": engine, "formats": only or None}
+    try:
+        if executor is not None:
+            return _fleet(executor, options, out, format)
+        from specadvisor.calibration import calibrate as run
+
+        with _progress(_planned_seconds(gpu, device, options)) as progress:
+            done = run(gpu, device, out=out, ordinal=index, progress=progress, **options)  # type: ignore[arg-type]
+        _show(done, format)
+    except KeyboardInterrupt:
+        opt.note("specadvisor: interrupted, nothing was written")
+        raise typer.Exit(INTERRUPTED) from None
+    except InputError:
+        raise
+    except SpecadvisorError as error:
+        opt.note(f"specadvisor: {error}")
+        raise typer.Exit(FAILED) from None
+
+
+def _model(name: str | None) -> Any:
+    if name is None:
+        return None
+    from specadvisor.model import load_model
+
+    return load_model(name)
+
+
+def _planned_seconds(gpu: str, device: str, options: dict[str, Any]) -> float:
+    """For the progress bar only: a GPU that is not in the catalogue is planned like a Hopper."""
+    from specadvisor.calibration import plan_for
+
+    chosen = {key: options[key] for key in ("quick", "model", "tp", "formats")}
+    try:
+        return plan_for(gpu, device, **chosen).seconds
+    except InputError:
+        from specadvisor.calibration.plan import make_plan
+
+        return make_plan(90, **chosen).seconds
+
+
+@contextmanager
+def _progress(total_s: float) -> Iterator[Progress]:
+    """A bar on standard error with what is being measured and the time left."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description:24s}"), BarColumn(), TextColumn("{task.percentage:3.0f}%"), TimeRemainingColumn())
+    with Bar(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task("starting", total=total_s)
+        yield lambda done_s, what: bar.update(task, completed=done_s, description=what)
+
+
+def _show_plan(gpu: str, device: str, quick: bool, model: Any, tp: int, only: list[str] | None, format: str) -> None:
+    from specadvisor.calibration import plan_for
+
+    plan: Plan = plan_for(gpu, device, quick=quick, model=model, tp=tp, formats=only or None)
+    rows = [{"section": s.name, "points": len(s.points), "seconds": round(s.seconds, 1)} for s in plan.sections]
+    _emit("Plan", rows, format)
+    opt.note(f"about {plan.seconds:.0f} s in all; nothing was measured")
+
+
+def _fit_only(gpu: str, table: Path, out: Path | None, format: str) -> None:
+    from specadvisor.calibration.fit import fit_profile
+    from specadvisor.calibration.measurements import read_measurements
+    from specadvisor.calibration.save import target_path
+    from specadvisor.hardware import load_gpu
+    from specadvisor.hardware.kernel_profile import write_kernel_profile
+
+    found = load_gpu(gpu)
+    path = target_path(found.id, out)
+    profile = fit_profile(read_measurements(table), found, provenance={"table": table.name})
+    write_kernel_profile(profile, path)
+    _emit("Fitted", profile_rows(profile), format)
+    opt.note(f"profile written to {path}")
+
+
+def _fleet(address: str, options: dict[str, Any], out: Path | None, format: str) -> None:
+    from specadvisor.calibration.fleet import calibrate_fleet
+
+    found = calibrate_fleet(address, options, out, opt.note)
+    _emit("Fleet", [{"gpu": kind, "worker": worker, "profile": str(path)} for kind, worker, path in found], format)
+
+
+def profile_rows(profile: KernelProfile) -> list[dict[str, Any]]:
+    """One row per fitted entry: what was fitted, on how many rows, how well on shapes that the fit did not see."""
+    return [
+        {
+            "operator": e.operator,
+            "format": e.format,
+            "engine": e.engine,
+            "kernel": e.kernel,
+            "rows": e.provenance.get("rows", ""),
+            "median error": f"{e.median_error:.1%}",
+            "p90 error": f"{e.p90_error:.1%}",
+        }
+        for e in profile.entries
+    ]
+
+
+def _show(done: Calibration, format: str) -> None:
+    _emit(f"Calibrated {done.profile.gpu}", profile_rows(done.profile), format)
+    for note in done.notes:
+        opt.note(f"note: {note}")
+    opt.note(f"profile written to {done.path}, its measurements to {done.path.with_suffix('.csv')}")
+
+
+def _emit(title: str, rows: list[dict[str, Any]], format: str) -> None:
+    from specadvisor.cli.listing import emit_rows
+    from specadvisor.report.tables import Table
+
+    columns = tuple(rows[0]) if rows else ()
+    left = tuple(c for c in columns if rows and isinstance(rows[0][c], str))
+    table = Table(title, columns, tuple(tuple(str(row[c]) for c in columns) for row in rows), left)
+    emit_rows(rows, lambda: [table], format, None)

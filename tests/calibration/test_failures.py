@@ -1,0 +1,173 @@
+"""Whatever goes wrong: one clear line, an exit code, nothing half-written."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from stand_in_process import StandIn
+
+Failing = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def test_no_driver(failing: Failing) -> None:
+    done = failing(LD_LIBRARY_PATH="")
+    assert done.returncode == 2
+    assert "NVIDIA driver was not found" in done.stderr
+    assert "--device cpu" in done.stderr
+
+
+def test_a_driver_without_a_gpu(failing: Failing) -> None:
+    done = failing(STAND_IN_DEVICES="0")
+    assert done.returncode == 2
+    assert "CUDA_VISIBLE_DEVICES" in done.stderr
+
+
+def test_out_of_memory(failing: Failing) -> None:
+    done = failing(STAND_IN_FAIL="cuMemAlloc:2")
+    assert done.returncode == 1
+    assert "Allocating" in done.stderr
+    assert "CUDA_ERROR_OUT_OF_MEMORY" in done.stderr
+
+
+def test_out_of_memory_in_the_middle(failing: Failing) -> None:
+    assert "CUDA_ERROR_OUT_OF_MEMORY" in failing(STAND_IN_FAIL="cuMemAlloc:2:25").stderr
+
+
+def test_a_launch_fails_in_the_middle(failing: Failing) -> None:
+    done = failing(STAND_IN_FAIL="cuLaunchKernel:719:400")
+    assert done.returncode == 1
+    assert "Launching" in done.stderr
+    assert "719" in done.stderr
+
+
+def test_a_kernel_that_cannot_be_loaded(failing: Failing) -> None:
+    assert "Loading a kernel" in failing(STAND_IN_FAIL="cuModuleLoadData:209").stderr
+
+
+def test_wrong_products_stop_before_timing(failing: Failing) -> None:
+    done = failing(STAND_IN_LT_WRONG="1")
+    assert done.returncode == 1
+    assert "float64 reference" in done.stderr
+
+
+def test_impossible_bandwidth(failing: Failing) -> None:
+    done = failing(STAND_IN_BYTES_PER_S="9e12")
+    assert "cannot be" in done.stderr
+
+
+def test_drift(failing: Failing) -> None:
+    assert "sentinel" in failing(STAND_IN_SLOW="1.5").stderr
+
+
+def test_naming_another_gpu(failing: Failing) -> None:
+    done = failing("--gpu", "l40s")
+    assert done.returncode == 2
+    assert "compute capability 90" in done.stderr
+
+
+def test_a_place_that_cannot_be_written(stand_in: StandIn, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = stand_in.command("--quick", "--out", str(tmp_path / "file" / "profile.json"))
+    assert done.returncode == 2
+    assert "not writable" in done.stderr
+
+
+def measure(stand_in: StandIn, code: str, **settings: str) -> object:
+    """The result of a run of two small sections in a process of its own."""
+    text = (
+        "from specadvisor.calibration import driver, gpu_run, plan\nfrom specadvisor.errors import SpecadvisorError\n"
+        "from specadvisor.hardware import load_gpu\n"
+        "full = plan.make_plan(90, quick=True)\n"
+        "small = plan.Plan(tuple(s for s in full.sections if s.name in ('launch floor', 'GEMM bf16', 'GEMM fp8')))\n"
+        "def run():\n"
+        "    with driver.opened() as device:\n"
+        "        return gpu_run.run_on_gpu(device, load_gpu('h200_sxm'), small, 'vllm', lambda s, w: None, cool_down_s=0.0)\n"
+    )
+    return stand_in.python(text + code, **settings)
+
+
+def test_throttling_is_retried_once(stand_in: StandIn) -> None:
+    result = measure(
+        stand_in, "r = run(); result = [len(r.rows), r.notes]", STAND_IN_THROTTLE="0x40", STAND_IN_THROTTLE_READS="1"
+    )
+    assert result[0] > 30  # type: ignore[index]
+
+
+def test_lasting_throttling_stops(stand_in: StandIn) -> None:
+    code = "try:\n    run(); result = 'finished'\nexcept SpecadvisorError as error:\n    result = str(error)"
+    assert "throttled twice" in str(measure(stand_in, code, STAND_IN_THROTTLE="0x48"))
+
+
+def test_a_power_cap_is_recorded_but_accepted(stand_in: StandIn) -> None:
+    result = measure(stand_in, "result = run().conditions['clocks']", STAND_IN_THROTTLE="0x4")
+    assert result["GEMM bf16"]["power_capped"] is True  # type: ignore[index]
+
+
+def test_a_format_without_kernel_is_noted(stand_in: StandIn) -> None:
+    code = "r = run(); result = [sorted({x.format for x in r.rows if x.operator == 'gemm'}), r.notes]"
+    formats, notes = measure(stand_in, code, STAND_IN_LT_UNSUPPORTED="0")  # type: ignore[misc]
+    assert formats == ["bf16"]
+    assert len(notes) == 1
+    assert "GEMM fp8: not measured" in notes[0]
+
+
+def test_without_cublaslt_everything_else_is_measured(stand_in: StandIn) -> None:
+    code = "r = run(); result = [sorted({x.operator for x in r.rows}), r.notes]"
+    operators, notes = measure(stand_in, code, SPECADVISOR_CUBLASLT="/nowhere/libcublasLt.so")  # type: ignore[misc]
+    assert operators == ["launch"]
+    assert "GEMM bf16: not measured, cuBLASLt was not found (pip install 'specadvisor[gpu]')" in notes
+
+
+def test_little_free_memory_skips_what_does_not_fit(stand_in: StandIn) -> None:
+    code = "r = run(); result = [len([x for x in r.rows if x.operator == 'gemm']), r.notes]"
+    rows, notes = measure(stand_in, code, STAND_IN_FREE_BYTES="2.5e8")  # type: ignore[misc]
+    assert rows > 0
+    assert "GEMM bf16 10240x8192: the weight does not fit into free memory, not measured" in notes
+
+
+def test_without_nvrtc_the_extra_is_named(stand_in: StandIn) -> None:
+    text = (
+        "import sys\nfrom specadvisor.errors import MissingDependency\n"
+        "sys.modules['cuda.bindings.nvrtc'] = None\n"
+        "from specadvisor.calibration import compiler\n"
+        "try:\n    compiler.version(); result = ''\nexcept MissingDependency as error:\n    result = str(error)"
+    )
+    assert "pip install 'specadvisor[gpu]'" in str(stand_in.python(text))
+
+
+def test_interrupt_leaves_nothing(stand_in: StandIn, tmp_path: Path) -> None:
+    text = "from specadvisor.cli.app import main; main()"
+    command = [sys.executable, "-c", text, "calibrate", "--out", str(tmp_path / "out")]
+    environment = stand_in.environment(STAND_IN_SLEEP_MS="4")
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+    time.sleep(3)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 130, errors
+    assert errors.strip() == "specadvisor: interrupted, nothing was written"
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_failed_write_leaves_the_old_pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from specadvisor.calibration.save import write_together
+
+    old = {tmp_path / "a.csv": "old rows", tmp_path / "a.json": "old profile"}
+    write_together(old)
+    real = Path.write_text
+
+    def failing_write(self: Path, text: str, **options: str) -> int:
+        if ".json" in self.name:
+            raise OSError("disk full")
+        return real(self, text, **options)
+
+    monkeypatch.setattr(Path, "write_text", failing_write)
+    with pytest.raises(OSError, match="disk full"):
+        write_together({path: "new" for path in old})
+    assert {path: path.read_text() for path in old} == old
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.csv", "a.json"]
