@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from specadvisor.calibration import compiler, reference
-from specadvisor.calibration.attention_kernel import AttentionParams, Variant, VARIANTS, choose_splits, choose_variant
+from specadvisor.calibration.attention_kernel import VARIANTS, AttentionParams, Variant, choose_splits, choose_variant
 from specadvisor.calibration.checks import require
 from specadvisor.calibration.driver import Module
 from specadvisor.calibration.operands import Bench
@@ -72,26 +72,9 @@ class Attention:
                     bench.fill_bits(pointer, point.cache_bytes // 2)
                 else:
                     bench.fill_bf16(pointer, point.cache_bytes // 2)
-            params.append(
-                AttentionParams(
-                    q,
-                    *cache,
-                    out,
-                    partial_out,
-                    partial_lse,
-                    lengths_at,
-                    table,
-                    point.batch,
-                    point.query_tokens,
-                    heads,
-                    point.kv_heads,
-                    point.context,
-                    point.page_size,
-                    pages,
-                    splits,
-                    dim**-0.5 * math.log2(math.e),
-                )  # fmt: skip
-            )
+            shape = (point.batch, point.query_tokens, heads, point.kv_heads, point.context, point.page_size, pages, splits)
+            scale_log2 = dim**-0.5 * math.log2(math.e)
+            params.append(AttentionParams(q, *cache, out, partial_out, partial_lse, lengths_at, table, *shape, scale_log2))
         return params
 
     def _table(self, point: AttentionPoint) -> tuple[int, int | None]:

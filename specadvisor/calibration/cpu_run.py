@@ -10,7 +10,6 @@ import math
 import platform
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,10 +116,10 @@ def measure_attention(point: AttentionPoint, engine: str, effort: Effort) -> Row
     rng = np.random.default_rng(2)
     shape = (point.batch, point.kv_heads, point.context, point.head_dim)
     one = [rng.standard_normal(shape, dtype=np.float32) for _ in range(2)]
-    caches = [one, *([a.copy() for a in one] for _ in range(cold_sets(2 * one[0].nbytes) - 1))]
+    caches = [(one[0].copy(), one[1].copy()) for _ in range(cold_sets(2 * one[0].nbytes))]
     q = rng.standard_normal((point.batch, point.kv_heads, point.rows, point.head_dim), dtype=np.float32)
     visible = visible_keys(point.query_tokens, point.group, point.context)
-    timing = measure_call(lambda i: attention_step(q, *caches[i], visible), len(caches), effort)
+    timing = measure_call(lambda i: attention_step(q, caches[i][0], caches[i][1], visible), len(caches), effort)
     return row(
         "attention",
         CACHE_FORMAT,
@@ -148,8 +147,8 @@ def check() -> None:
     q = rng.standard_normal((1, tokens, kv_heads * group, dim))
     k, v = rng.standard_normal((2, 1, context, kv_heads, dim))
     packed = q.reshape(1, tokens, kv_heads, group, dim).transpose(0, 2, 1, 3, 4).reshape(1, kv_heads, tokens * group, dim)
-    operands = [np.ascontiguousarray(a, np.float32) for a in (packed, k.swapaxes(1, 2), v.swapaxes(1, 2))]
-    got = attention_step(*operands, visible_keys(tokens, group, context))
+    one, keys, values = (np.ascontiguousarray(a, np.float32) for a in (packed, k.swapaxes(1, 2), v.swapaxes(1, 2)))
+    got = attention_step(one, keys, values, visible_keys(tokens, group, context))
     unpacked = got.reshape(1, kv_heads, tokens, group, dim).transpose(0, 2, 1, 3, 4).reshape(q.shape)
     want = reference.attention(q, k, v, np.array([context]))
     require("The attention of numpy", reference.relative_error(unpacked.astype(float), want), FP32_TOLERANCE)

@@ -16,10 +16,12 @@ def extra_for_driver(cuda_driver_version: int = 0) -> str:
 
 
 def missing_bindings() -> MissingDependency:
+    """No cuda-python."""
     return MissingDependency("cuda-python", "talking to the NVIDIA driver", "pip install 'cuda-python>=12.9,<14'")
 
 
 def missing_driver(detail: str) -> MissingDependency:
+    """No libcuda; ``detail`` is what the loader said."""
     return MissingDependency(
         "NVIDIA driver",
         "measuring this machine's GPU",
@@ -29,6 +31,7 @@ def missing_driver(detail: str) -> MissingDependency:
 
 
 def missing_gpu(detail: str) -> MissingDependency:
+    """A driver without a device; ``detail`` is what it answered."""
     return MissingDependency(
         "NVIDIA GPU",
         "measuring kernels",
@@ -38,4 +41,5 @@ def missing_gpu(detail: str) -> MissingDependency:
 
 
 def missing_nvrtc(cuda_driver_version: int = 0) -> MissingDependency:
+    """No NVRTC."""
     return MissingDependency("NVRTC", "compiling the measurement kernels", extra_for_driver(cuda_driver_version))

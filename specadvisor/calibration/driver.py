@@ -1,7 +1,7 @@
-"""The one thin layer over ``cuda.bindings.driver``: device, memory, modules, launches, events, graphs.
+"""The one thin layer over ``cuda.bindings.driver``: device, memory, modules, launches (events and graphs: ``graphs``).
 
-``cuda.bindings`` is imported inside the functions: no other module of specadvisor touches it, and nothing here costs a
-user who does not calibrate.
+``cuda.bindings`` is imported inside the functions: nothing else of specadvisor but the compiler touches it, and nothing here
+costs a user who does not calibrate.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,16 +39,20 @@ class CudaError(SpecadvisorError):
         super().__init__(f"{what}: the CUDA driver answers {name} ({code}).")
 
 
-def _driver() -> Any:
+def bindings() -> Any:
+    """The low-level driver API; raises ``ImportError`` without cuda-python."""
     from cuda.bindings import driver
 
     return driver
 
 
-def _checked(result: Any, what: str) -> Any:
+def checked(result: Any, what: str) -> Any:
+    """The values of a driver call, without its error code; raises ``CudaError`` saying ``what`` failed."""
+    error: Any
+    values: list[Any]
     error, *values = result if isinstance(result, tuple) else (result,)
     if int(error):
-        name = _driver().cuGetErrorName(error)[1]
+        name = bindings().cuGetErrorName(error)[1]
         raise CudaError((name or b"unknown error").decode(), int(error), what)
     return values[0] if len(values) == 1 else tuple(values)
 
@@ -56,12 +60,12 @@ def _checked(result: Any, what: str) -> Any:
 def initialise() -> int:
     """Initialise the driver and return the number of devices; ``MissingDependency`` says exactly what is not there."""
     try:
-        driver = _driver()
+        driver = bindings()
     except ImportError as error:
         raise dependencies.missing_bindings() from error
     try:
-        _checked(driver.cuInit(0), "Initialising CUDA")
-        count = int(_checked(driver.cuDeviceGetCount(), "Counting GPUs"))
+        checked(driver.cuInit(0), "Initialising CUDA")
+        count = int(checked(driver.cuDeviceGetCount(), "Counting GPUs"))
     except CudaError as error:
         if error.code == _NO_DEVICE:
             raise dependencies.missing_gpu(error.name) from error
@@ -99,23 +103,23 @@ class Device:
     @classmethod
     def open(cls, ordinal: int = 0) -> Device:
         """Retain the primary context of device ``ordinal`` and make it current."""
-        driver = _driver()
-        handle = _checked(driver.cuDeviceGet(ordinal), f"Opening GPU {ordinal}")
-        context = _checked(driver.cuDevicePrimaryCtxRetain(handle), "Creating a CUDA context")
-        _checked(driver.cuCtxSetCurrent(context), "Creating a CUDA context")
+        driver = bindings()
+        handle = checked(driver.cuDeviceGet(ordinal), f"Opening GPU {ordinal}")
+        context = checked(driver.cuDevicePrimaryCtxRetain(handle), "Creating a CUDA context")
+        checked(driver.cuCtxSetCurrent(context), "Creating a CUDA context")
         attributes = {}
         for key, name in _ATTRIBUTES.items():
             with contextlib.suppress(CudaError, AttributeError):
                 attribute = getattr(driver.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
-                attributes[key] = int(_checked(driver.cuDeviceGetAttribute(attribute, handle), name))
+                attributes[key] = int(checked(driver.cuDeviceGetAttribute(attribute, handle), name))
         return cls(
             ordinal=ordinal,
-            name=_checked(driver.cuDeviceGetName(128, handle), "Reading the GPU's name").split(b"\0")[0].decode(),
-            uuid=bytes(_checked(driver.cuDeviceGetUuid(handle), "Reading the GPU's UUID").bytes).hex(),
-            memory_bytes=int(_checked(driver.cuDeviceTotalMem(handle), "Reading the GPU's memory")),
-            driver_version=int(_checked(driver.cuDriverGetVersion(), "Reading the driver's version")),
+            name=checked(driver.cuDeviceGetName(128, handle), "Reading the GPU's name").split(b"\0")[0].decode(),
+            uuid=bytes(checked(driver.cuDeviceGetUuid(handle), "Reading the GPU's UUID").bytes).hex(),
+            memory_bytes=int(checked(driver.cuDeviceTotalMem(handle), "Reading the GPU's memory")),
+            driver_version=int(checked(driver.cuDriverGetVersion(), "Reading the driver's version")),
             attributes=attributes,
-            stream=_checked(driver.cuStreamCreate(driver.CUstream_flags.CU_STREAM_NON_BLOCKING), "Creating a stream"),
+            stream=checked(driver.cuStreamCreate(driver.CUstream_flags.CU_STREAM_NON_BLOCKING), "Creating a stream"),
             _handle=handle,
         )
 
@@ -142,55 +146,55 @@ class Device:
         return 2e3 * self.attributes.get("memory_clock_khz", 0) * self.attributes.get("memory_bus_bits", 0) / 8
 
     def free_bytes(self) -> int:
-        return int(_checked(_driver().cuMemGetInfo(), "Reading free memory")[0])
+        return int(checked(bindings().cuMemGetInfo(), "Reading free memory")[0])
 
     def allocate(self, size: int) -> int:
-        return int(_checked(_driver().cuMemAlloc(size), f"Allocating {size / 1e6:,.0f} MB of GPU memory"))
+        return int(checked(bindings().cuMemAlloc(size), f"Allocating {size / 1e6:,.0f} MB of GPU memory"))
 
     def free(self, pointer: int) -> None:
-        _checked(_driver().cuMemFree(pointer), "Freeing GPU memory")
+        checked(bindings().cuMemFree(pointer), "Freeing GPU memory")
 
     # The stream is non-blocking, so it does not order with the default stream that plain copies use: they synchronise.
     def upload(self, pointer: int, values: NDArray[Any]) -> None:
-        _checked(_driver().cuMemcpyHtoD(pointer, values.ctypes.data, values.nbytes), "Copying to the GPU")
+        checked(bindings().cuMemcpyHtoD(pointer, values.ctypes.data, values.nbytes), "Copying to the GPU")
         self.synchronise()
 
     def download(self, values: NDArray[Any], pointer: int) -> None:
         self.synchronise()
-        _checked(_driver().cuMemcpyDtoH(values.ctypes.data, pointer, values.nbytes), "Copying from the GPU")
+        checked(bindings().cuMemcpyDtoH(values.ctypes.data, pointer, values.nbytes), "Copying from the GPU")
 
     def read(self, pointer: int, shape: tuple[int, ...], dtype: type) -> NDArray[Any]:
         """A host copy of what lies at ``pointer``."""
-        values = np.empty(shape, dtype)
+        values: NDArray[Any] = np.empty(shape, dtype)
         self.download(values, pointer)
         return values
 
     def set_bytes(self, pointer: int, byte: int, size: int) -> None:
-        _checked(_driver().cuMemsetD8Async(pointer, byte, size, self.stream), "Setting GPU memory")
+        checked(bindings().cuMemsetD8Async(pointer, byte, size, self.stream), "Setting GPU memory")
 
     def synchronise(self) -> None:
-        _checked(_driver().cuCtxSynchronize(), "Waiting for the GPU")
+        checked(bindings().cuCtxSynchronize(), "Waiting for the GPU")
 
     def close(self) -> None:
         """Release stream and context; errors are ignored, because a failed kernel leaves the context unusable."""
         with contextlib.suppress(Exception):
-            _driver().cuStreamDestroy(self.stream)
-            _driver().cuDevicePrimaryCtxRelease(self._handle)
+            bindings().cuStreamDestroy(self.stream)
+            bindings().cuDevicePrimaryCtxRelease(self._handle)
 
 
 class Module:
     """A loaded CUBIN."""
 
     def __init__(self, cubin: bytes) -> None:
-        self._module = _checked(_driver().cuModuleLoadData(cubin), "Loading a kernel")
+        self._module = checked(bindings().cuModuleLoadData(cubin), "Loading a kernel")
 
     def kernel(self, name: str, threads: int, shared_bytes: int = 0) -> Kernel:
         """The kernel ``name``, ready to be launched with blocks of ``threads`` and that much dynamic shared memory."""
-        driver = _driver()
-        function = _checked(driver.cuModuleGetFunction(self._module, name.encode()), f"Finding the kernel {name}")
+        driver = bindings()
+        function = checked(driver.cuModuleGetFunction(self._module, name.encode()), f"Finding the kernel {name}")
         if shared_bytes > 48 * 1024:
             attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-            _checked(
+            checked(
                 driver.cuFuncSetAttribute(function, attribute, shared_bytes), f"Giving {name} {shared_bytes} B shared memory"
             )
         return Kernel(name, function, threads, shared_bytes)
@@ -206,60 +210,18 @@ class Kernel:
     shared_bytes: int
 
     def blocks_per_sm(self) -> int:
-        call = _driver().cuOccupancyMaxActiveBlocksPerMultiprocessor
-        return max(1, int(_checked(call(self.function, self.threads, self.shared_bytes), f"Occupancy of {self.name}")))
+        call = bindings().cuOccupancyMaxActiveBlocksPerMultiprocessor
+        return max(1, int(checked(call(self.function, self.threads, self.shared_bytes), f"Occupancy of {self.name}")))
 
     def launch(self, stream: Any, grid: tuple[int, ...], *arguments: Any) -> None:
         """``arguments`` are ctypes scalars or structures; the driver copies them before this returns."""
         pointers = (ctypes.c_void_p * max(1, len(arguments)))(*[ctypes.addressof(a) for a in arguments])
         x, y, z = (*grid, 1, 1)[:3]
-        launch = _driver().cuLaunchKernel
+        launch = bindings().cuLaunchKernel
         result = launch(
             self.function, x, y, z, self.threads, 1, 1, self.shared_bytes, stream, ctypes.addressof(pointers), 0
         )  # fmt: skip
-        _checked(result, f"Launching {self.name}")
-
-
-class Event:
-    """A timestamp on a stream."""
-
-    def __init__(self) -> None:
-        self._event = _checked(_driver().cuEventCreate(0), "Creating an event")
-
-    def record(self, stream: Any) -> None:
-        _checked(_driver().cuEventRecord(self._event, stream), "Recording an event")
-
-    def synchronise(self) -> None:
-        _checked(_driver().cuEventSynchronize(self._event), "Waiting for the GPU")
-
-    def seconds_since(self, start: Event) -> float:
-        return 1e-3 * float(_checked(_driver().cuEventElapsedTime(start._event, self._event), "Reading an event"))
-
-    def close(self) -> None:
-        _driver().cuEventDestroy(self._event)
-
-
-class Graph:
-    """What ``body(stream)`` enqueues, replayed with one host call. Its operands must outlive it: pointers are baked in."""
-
-    def __init__(self, stream: Any, body: Callable[[Any], None]) -> None:
-        driver = _driver()
-        mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
-        _checked(driver.cuStreamBeginCapture(stream, mode), "Capturing a graph")
-        try:
-            body(stream)
-        except BaseException:
-            driver.cuStreamEndCapture(stream)  # leaves capture mode; its own error would hide the first one
-            raise
-        graph = _checked(driver.cuStreamEndCapture(stream), "Capturing a graph")
-        self._executable = _checked(driver.cuGraphInstantiate(graph, 0), "Building a graph")
-        _checked(driver.cuGraphDestroy(graph), "Building a graph")
-
-    def launch(self, stream: Any) -> None:
-        _checked(_driver().cuGraphLaunch(self._executable, stream), "Replaying a graph")
-
-    def close(self) -> None:
-        _driver().cuGraphExecDestroy(self._executable)
+        checked(result, f"Launching {self.name}")
 
 
 @contextlib.contextmanager

@@ -68,10 +68,11 @@ def calibrate(
 ) -> Calibration:
     """Measure the kernels of this machine's GPU (or processor, ``device="cpu"``), fit a profile and save it.
 
-    ``quick`` takes fewer points; ``model`` measures its own weight shapes and heads (on one of ``tp`` ranks); ``engine`` is whose
-    kernels are timed where they are installed (vllm; llama_cpp on a processor); ``out`` is a .json file or folder instead of the
-    user's profiles. Rows are written as CSV beside the profile. Raises ``MissingDependency`` where something has to be
-    installed first, ``CheckFailed`` or ``Unreliable`` where the measurement cannot be believed; then nothing is written.
+    ``quick`` takes fewer points; ``model`` measures its own weight shapes and heads (on one of ``tp`` ranks); ``engine`` is
+    whose kernels are timed where they are installed (vllm; llama_cpp on a processor); ``out`` is a .json file or folder
+    instead of the user's profiles. Rows are written as CSV beside the profile. Raises ``MissingDependency`` where something
+    has to be installed first, ``CheckFailed`` or ``Unreliable`` where the measurement cannot be believed; then nothing is
+    written.
     """
     report: Progress = progress or (lambda done_s, what: None)
     if _device(device) == "cpu":

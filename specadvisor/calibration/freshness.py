@@ -38,7 +38,8 @@ def compare(conditions: Mapping[str, Any], now: Mapping[str, str]) -> str | None
     if not moved:
         return None
     date = conditions.get("measured_on", "an earlier date")
-    return f"The calibration of {date} is older than this machine's software ({', '.join(moved)}); specadvisor calibrate renews it."
+    changes = ", ".join(moved)
+    return f"The calibration of {date} is older than this machine's software ({changes}); specadvisor calibrate renews it."
 
 
 def _numbers(version: str) -> tuple[int, ...]:

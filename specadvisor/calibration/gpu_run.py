@@ -6,7 +6,7 @@ import os
 import platform
 import time
 from collections.abc import Callable
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -49,7 +49,7 @@ class _Machine:
 
 
 def run_on_gpu(device: Device, gpu: Gpu, plan: Plan, engine: str, progress: Progress, cool_down_s: float = COOL_DOWN_S) -> Run:
-    """Measure every section of ``plan``; raises before returning anything if a check fails or the machine did not hold still."""
+    """Measure every section of ``plan``; raises if a check fails or the machine did not hold still."""
     run = Run(stand_in=is_stand_in())
     nvml_facts = nvml.facts(device.uuid)
     machine = _Machine(device, engine)
@@ -83,18 +83,19 @@ def _steady(
     machine: _Machine, section: Section, progress: Progress, done_s: float, cool_down_s: float
 ) -> tuple[list[Row], list[str], nvml.Clocks]:
     """One section; measured a second time after a pause if the clocks were throttled, and given up after that."""
-    clocks = nvml.Clocks()
+    seen: list[str] = []
     for attempt in range(2):
         step = _stepper(section, progress, done_s)
         with nvml.sampled(machine.bench.device.uuid) as clocks:
             rows, notes = _measure(machine, section, step)
-        if not clocks.spoiled:
+        seen = clocks.spoiled
+        if not seen:
             return rows, notes, clocks
         if attempt == 0:
             progress(done_s, f"{section.name}: throttled, cooling down")
             time.sleep(cool_down_s)
     raise Unreliable(
-        f"The GPU throttled twice while measuring {section.name} ({', '.join(clocks.spoiled)}): its times would describe the "
+        f"The GPU throttled twice while measuring {section.name} ({', '.join(seen)}): its times would describe the "
         "cooling, not the kernels. Nothing was written. Improve cooling or lower the load, then calibrate again."
     )
 
@@ -183,7 +184,7 @@ def _conditions(
         if r.operator == "bandwidth" and r.format == "read" and r.bytes
     }
     return {
-        "measured_on": datetime.now(timezone.utc).strftime("%Y-%m-%d"),
+        "measured_on": datetime.now(UTC).strftime("%Y-%m-%d"),
         "device": device.name,
         "driver": facts.get("driver", ""),
         "cuda_driver": device.driver_version,

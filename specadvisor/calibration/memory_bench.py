@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import time
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from specadvisor.calibration.checks import require
-from specadvisor.calibration.driver import Graph
+from specadvisor.calibration.graphs import Graph
 from specadvisor.calibration.operands import THREADS, Bench
 from specadvisor.calibration.rows import Row, row
 from specadvisor.calibration.timing import Effort, measure
@@ -44,8 +45,20 @@ def _read(bench: Bench, hashes: int, source: int, size: int) -> None:
     bench.kernel("read_vectors").launch(bench.stream, bench.grid, *arguments)
 
 
+def _copy_again(bench: Bench, target: int, source: int, size: int, stream: Any, index: int) -> None:
+    _copy(bench, target, source, size)
+
+
+def _read_again(bench: Bench, hashes: int, source: int, size: int, stream: Any, index: int) -> None:
+    _read(bench, hashes, source, size)
+
+
+def _launch_empty(bench: Bench, grid: tuple[int], stream: Any, index: int) -> None:
+    bench.kernel("empty_kernel").launch(stream, grid, ctypes.c_void_p(0))
+
+
 def bandwidth(bench: Bench, sizes: tuple[int, ...], step: Any) -> list[Row]:
-    """Rows ``bandwidth``/``read`` per size (one buffer again and again, so small ones show L2) and ``memory`` per copied size."""
+    """Rows ``bandwidth`` (read) and ``memory`` (copy) per size; one buffer again and again, so small sizes show L2."""
     rows = []
     with bench.scratch():
         fitting = [size for size in sizes if size <= bench.device.free_bytes() * 0.4]
@@ -55,9 +68,9 @@ def bandwidth(bench: Bench, sizes: tuple[int, ...], step: Any) -> list[Row]:
         bench.fill_bits(source, largest, 0xFFFFFFFF)
         for size in fitting:
             step()
-            timing = measure(bench.device, lambda s, i, size=size: _read(bench, hashes, source, size), effort=_EFFORT)
+            timing = measure(bench.device, partial(_read_again, bench, hashes, source, size), effort=_EFFORT)
             rows.append(row("bandwidth", "read", timing, kernel="own", bytes=size))
-            timing = measure(bench.device, lambda s, i, size=size: _copy(bench, target, source, size), effort=_EFFORT)
+            timing = measure(bench.device, partial(_copy_again, bench, target, source, size), effort=_EFFORT)
             rows.append(row("memory", "any", timing, kernel="copy", bytes=2 * size))
     return rows
 
@@ -67,7 +80,7 @@ def read_once(bench: Bench, size: int) -> float:
     with bench.scratch():
         source, hashes = bench.allocate(size), bench.allocate(bench.grid[0] * THREADS * 4)
         bench.fill_bits(source, size, 0xFFFFFFFF)
-        return measure(bench.device, lambda s, i: _read(bench, hashes, source, size), effort=_EFFORT).median_s
+        return measure(bench.device, partial(_read_again, bench, hashes, source, size), effort=_EFFORT).median_s
 
 
 def launch_floor(bench: Bench, step: Any, full: bool = True) -> list[Row]:
@@ -77,7 +90,7 @@ def launch_floor(bench: Bench, step: Any, full: bool = True) -> list[Row]:
     grids = {"graph node": (1,), "graph node, full grid": (device.sm_count,)}
     for name, grid in list(grids.items())[: 2 if full else 1]:
         step()
-        timing = measure(device, lambda s, i, grid=grid: kernel.launch(s, grid, nothing), effort=_EFFORT)
+        timing = measure(device, partial(_launch_empty, bench, grid), effort=_EFFORT)
         rows.append(row("launch", name, timing, kernel="own"))
     step()
     rows.append(_host_row("host launch", device.synchronise, lambda: kernel.launch(bench.stream, (1,), nothing), 200))

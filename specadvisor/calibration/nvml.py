@@ -142,7 +142,7 @@ def _sample(nvml: Any, handle: Any, clocks: Clocks, done: threading.Event, perio
         ):
             value = _asked(query)
             if value is not None:
-                values.append(value)  # type: ignore[attr-defined]
+                values.append(value)
         clocks.reasons |= int(_asked(lambda: reasons(handle)) or 0)
         if done.wait(period_s):
             return

@@ -39,10 +39,10 @@ class GemmPoint:
 
 @dataclass(frozen=True, slots=True)
 class AttentionPoint:
-    """One verify step: ``batch`` sequences of ``query_tokens`` new tokens on ``context`` keys, ``group`` query heads per KV head.
+    """One verify step: ``batch`` sequences of ``query_tokens`` new tokens on ``context`` keys.
 
-    ``split`` False forces one pass along the cache per block, as FlashAttention-2 does for several query tokens.
-    ``page_size`` 0 is a contiguous cache.
+    ``group`` query heads share a KV head. ``split`` False forces one pass along the cache per block, as FlashAttention-2
+    does for several query tokens. ``page_size`` 0 is a contiguous cache, ``tile_rows`` 0 the tile that fits the rows.
     """
 
     batch: int

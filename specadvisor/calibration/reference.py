@@ -21,6 +21,7 @@ def to_bf16(x: NDArray[Any]) -> NDArray[np.uint16]:
 
 
 def from_bf16(bits: NDArray[np.uint16]) -> FloatArray:
+    """Values of bf16 bits."""
     return (bits.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
 
 
@@ -38,6 +39,7 @@ E4M3 = _e4m3_table()
 
 
 def from_e4m3(byte: NDArray[np.uint8]) -> FloatArray:
+    """Values of E4M3 bytes."""
     return E4M3[byte]
 
 

@@ -16,7 +16,7 @@ class Row:
     """Microseconds of one call. ``kernel`` is what ran; ``stand_in`` marks a kernel that no engine runs.
 
     ``format``: weight format (gemm, moe), cache format (attention), else what was timed. Shape columns that an operator
-    does not have stay ``None``. ``engine`` is ``any`` where the kernel is no engine's own. ``splits`` and ``tile_rows`` are facts of our own attention kernel. ``auto`` is False where the
+    does not have stay ``None``. ``engine`` is ``any`` where the kernel is no engine's own. ``auto`` is False where the
     measurement forces a choice that the kernel would not make (unsplit attention, a given tile, a later heuristic).
     """
 

@@ -46,7 +46,7 @@ def refuse_stand_in(path: Path) -> None:
 
 
 def save(run: Run, profile: KernelProfile, gpu: Gpu, path: Path, datasheet: bool = False) -> Path:
-    """Write profile and CSV; returns the profile's path. ``datasheet``: also write the GPU's facts, for one not in the catalogue."""
+    """Write profile and CSV; returns the profile's path. ``datasheet``: with the GPU's facts, if it is not in the catalogue."""
     if run.stand_in:
         refuse_stand_in(path)
         profile = replace(profile, gpu=STAND_IN, source="stand-in")

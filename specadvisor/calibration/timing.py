@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from specadvisor.calibration.driver import Device, Event, Graph
+from specadvisor.calibration.driver import Device
+from specadvisor.calibration.graphs import Event, Graph
 
 COLD_FACTOR = 5.0
 

@@ -58,7 +58,7 @@ def calibrate(
         from specadvisor.calibration import calibrate as run
 
         with _progress(_planned_seconds(gpu, device, options)) as progress:
-            done = run(gpu, device, out=out, ordinal=index, progress=progress, **options)  # type: ignore[arg-type]
+            done = run(gpu, device, out=out, ordinal=index, progress=progress, **options)
         _show(done, format)
     except KeyboardInterrupt:
         opt.note("specadvisor: interrupted, nothing was written")
@@ -95,7 +95,8 @@ def _planned_seconds(gpu: str, device: str, options: dict[str, Any]) -> float:
 def _progress(total_s: float) -> Iterator[Progress]:
     """A bar on standard error with what is being measured and the time left."""
     from rich.console import Console
-    from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
 
     columns = (TextColumn("{task.description:24s}"), BarColumn(), TextColumn("{task.percentage:3.0f}%"), TimeRemainingColumn())
     with Bar(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:

@@ -15,12 +15,12 @@ import pytest
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "cuda_emulation")]
 
-import emulated_kernels
-from stand_in_process import StandIn
+import emulated_kernels  # noqa: E402
+from stand_in_process import StandIn  # noqa: E402
 
-from specadvisor.calibration import compiler
-from specadvisor.calibration.attention_kernel import VARIANTS
-from specadvisor.errors import MissingDependency
+from specadvisor.calibration import compiler  # noqa: E402
+from specadvisor.calibration.attention_kernel import VARIANTS  # noqa: E402
+from specadvisor.errors import MissingDependency  # noqa: E402
 
 SOURCES = Path(__file__).parent / "stand_in"
 LIBRARIES = {

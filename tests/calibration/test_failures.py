@@ -168,6 +168,6 @@ def test_a_failed_write_leaves_the_old_pair(tmp_path: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(Path, "write_text", failing_write)
     with pytest.raises(OSError, match="disk full"):
-        write_together({path: "new" for path in old})
+        write_together(dict.fromkeys(old, "new"))
     assert {path: path.read_text() for path in old} == old
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.csv", "a.json"]

@@ -35,13 +35,25 @@ DEFECTS = (
     Defect("none", "", ""),
     Defect("none in fp8", "", "", "attention_d64_r16_fp8"),
     Defect("weak wait for the pipeline", "cp_async_wait<STAGES - 2>();", "cp_async_wait<STAGES - 1>();"),
-    Defect("no commit without a load", "      cp_async_commit();  // also", "      if (next < end) cp_async_commit();  // also"),
+    Defect(
+        "no commit without a load", "      cp_async_commit();  // also", "      if (next < end) cp_async_commit();  // also"
+    ),
     Defect("no barrier in the main loop", "    __syncthreads();  // tile t landed", "    // tile t landed"),
     Defect("no barrier before the merge", "  __syncthreads();  // the pipeline's", "  // the pipeline's"),
-    Defect("no barrier inside the merge", "  __syncthreads();\n  for (int x = tid; x < TILE_ROWS", "  for (int x = tid; x < TILE_ROWS"),
+    Defect(
+        "no barrier inside the merge",
+        "  __syncthreads();\n  for (int x = tid; x < TILE_ROWS",
+        "  for (int x = tid; x < TILE_ROWS",
+    ),
     Defect("causal mask off by one", "p.query_tokens + r / group : length - 1", "p.query_tokens + r / group + 1 : length - 1"),
-    Defect("mask skipped on the tail", "if ((t + 1) * TILE_KEYS > length - p.query_tokens)", "if ((t + 1) * TILE_KEYS > length)"),
-    Defect("V read without its swizzle", "sv + swizzled(key, d * 2 + (m >> 1)) * 16", "sv + (key * ROW_CHUNKS + d * 2 + (m >> 1)) * 16"),
+    Defect(
+        "mask skipped on the tail", "if ((t + 1) * TILE_KEYS > length - p.query_tokens)", "if ((t + 1) * TILE_KEYS > length)"
+    ),
+    Defect(
+        "V read without its swizzle",
+        "sv + swizzled(key, d * 2 + (m >> 1)) * 16",
+        "sv + (key * ROW_CHUNKS + d * 2 + (m >> 1)) * 16",
+    ),
     Defect("V not transposed", "ldmatrix_x4_trans(v, sv + swizzled(key, d * 2", "ldmatrix_x4(v, sv + swizzled(key, d * 2"),
     Defect("K fragments swapped", "mma_bf16(score[j], q, k[0], k[1]);", "mma_bf16(score[j], q, k[0], k[2]);"),
     Defect(
@@ -53,8 +65,8 @@ DEFECTS = (
     Defect(
         "keys past the end not zeroed",
         "cp_async16(sv + swizzled(row, chunk) * 16, p.v + offset, inside);",
-        "cp_async16(sv + swizzled(row, chunk) * 16, p.v + ((cache_row(p, b, first_key + row) * p.kv_heads + kv_head) * HEAD_DIM) "
-        "* KV_BYTES + chunk * 16, true);",
+        "cp_async16(sv + swizzled(row, chunk) * 16, "
+        "p.v + ((cache_row(p, b, first_key + row) * p.kv_heads + kv_head) * HEAD_DIM) * KV_BYTES + chunk * 16, true);",
     ),
     Defect(
         "packed rows read by head first",
@@ -65,15 +77,38 @@ DEFECTS = (
     Defect("empty split left unwritten", "if (d == 0) p.partial_lse[row] =", "if (d == 0 && begin < end) p.partial_lse[row] ="),
     Defect("diverged barrier", "  __syncthreads();  // the pipeline's", "  if (warp) __syncthreads();  // the pipeline's"),
     Defect("page offset dropped", "* p.page_size + key % p.page_size;", "* p.page_size;"),
-    Defect("page table of the first sequence", "p.block_table[b * p.max_pages + key / p.page_size]", "p.block_table[key / p.page_size]"),
+    Defect(
+        "page table of the first sequence",
+        "p.block_table[b * p.max_pages + key / p.page_size]",
+        "p.block_table[key / p.page_size]",
+    ),
     Defect("log-sum-exp without its logarithm", "top + fast_log2(total)", "top + total"),
-    Defect("splits merged without weights", "float weight = fast_exp2(p.partial_lse[s * stride + row] - shift);", "float weight = 1.f;"),
+    Defect(
+        "splits merged without weights",
+        "float weight = fast_exp2(p.partial_lse[s * stride + row] - shift);",
+        "float weight = 1.f;",
+    ),
     Defect("unsplit output of the wrong head", _OUTPUT_ROW, _OUTPUT_ROW.replace("r % group", "(r + 1) % group")),
     Defect("E4M3 even and odd swapped", "* 2 + (i & 1) : i * 8", "* 2 + (1 - (i & 1)) : i * 8", "attention_d64_r16_fp8"),
-    Defect("E4M3 high pair from the low", "((w >> 16) & 0xffu) | ((w >> 8)", "((w >> 24) & 0xffu) | ((w >> 8)", "attention_d64_r16_fp8"),
-    Defect("E4M3 values without swizzle", "swizzled(key, d + (m >> 1))", "(key * ROW_CHUNKS + d + (m >> 1))", "attention_d64_r16_fp8"),
-    Defect("query rows share a row in shared memory", "(row_warp * 16 + gid) * QUERY_STRIDE", "gid * QUERY_STRIDE", "attention_d256_r64_bf16"),
-)  # fmt: skip
+    Defect(
+        "E4M3 high pair from the low",
+        "((w >> 16) & 0xffu) | ((w >> 8)",
+        "((w >> 24) & 0xffu) | ((w >> 8)",
+        "attention_d64_r16_fp8",
+    ),
+    Defect(
+        "E4M3 values without swizzle",
+        "swizzled(key, d + (m >> 1))",
+        "(key * ROW_CHUNKS + d + (m >> 1))",
+        "attention_d64_r16_fp8",
+    ),
+    Defect(
+        "query rows share a row in shared memory",
+        "(row_warp * 16 + gid) * QUERY_STRIDE",
+        "gid * QUERY_STRIDE",
+        "attention_d256_r64_bf16",
+    ),
+)
 HARMLESS = ("none", "none in fp8")
 _KERNEL_NAMES = {defect.name: f"defect_{i}" for i, defect in enumerate(DEFECTS)}
 
@@ -92,8 +127,15 @@ def outcome(library: EmulatedLibrary, defect: Defect) -> str:
     tokens = 5 if variant.tile_rows == 16 else 13
     for splits, page in ((1, 0), (4, 0), (2, 16)):
         case = Case(
-            np.random.default_rng(1), variant, query_tokens=tokens, heads=8, kv_heads=2, lengths=[257, 70], splits=splits, page_size=page
-        )  # fmt: skip
+            np.random.default_rng(1),
+            variant,
+            query_tokens=tokens,
+            heads=8,
+            kv_heads=2,
+            lengths=[257, 70],
+            splits=splits,
+            page_size=page,
+        )
         try:
             error = case.error(library, kernel_name(defect))
         except RuntimeError as failure:

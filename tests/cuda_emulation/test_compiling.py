@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from specadvisor.calibration import compiler
-from specadvisor.calibration.attention_kernel import VARIANTS
+from specadvisor.calibration.attention_kernel import VARIANTS, Variant
 from specadvisor.errors import MissingDependency
 
 ARCHITECTURES = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_103", "sm_120", "sm_121")
@@ -57,7 +57,7 @@ PAIRS = [(a, VARIANTS[(4 * i + j) % len(VARIANTS)]) for i, a in enumerate(ARCHIT
 
 
 @pytest.mark.parametrize(("architecture", "variant"), PAIRS, ids=lambda p: p if isinstance(p, str) else p.name)
-def test_attention_compiles_without_spills(architecture: str, variant) -> None:  # noqa: ANN001
+def test_attention_compiles_without_spills(architecture: str, variant: Variant) -> None:
     binary = compiler.compile_cubin("attention.cu", architecture, variant.defines)
     assert set(binary.kernels) == {variant.name, f"{variant.name}_combine"}
     assert all(r.spill_bytes == 0 and r.stack_bytes == 0 for r in binary.kernels.values()), binary.kernels
