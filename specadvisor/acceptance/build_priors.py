@@ -14,8 +14,8 @@ from pathlib import Path
 
 from specadvisor.acceptance.catalogue import load_rows
 from specadvisor.acceptance.estimate import Estimate, estimate
-from specadvisor.acceptance.priors import REFERENCE_K
 from specadvisor.acceptance.rules import reasons
+from specadvisor.acceptance.survival import REFERENCE_K
 from specadvisor.data_files import profiles_dir, write_atomically
 from specadvisor.ranges import Z80
 

@@ -11,11 +11,13 @@ from specadvisor.ranges import FloatArray
 # The easy component of published rising lists accepts near this; the fit starts there and is drawn to it a little.
 EASY = 0.9
 _DRAW = 0.02
+# Conditionals that rise by less than this over two positions are as good as flat.
+_RISE = 0.02
 
 
 def fit_easy_hard(s: FloatArray) -> EasyHard | None:
     """The mixture through s_1..s_n by least squares, None where conditionals do not rise (one component is enough)."""
-    if s.size < 3 or s[2] <= 0 or s[2] / s[1] <= s[0]:
+    if s.size < 3 or s[2] <= 0 or s[2] / s[1] - s[0] < _RISE:
         return None
 
     def mixture(x: FloatArray) -> EasyHard:

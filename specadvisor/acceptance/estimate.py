@@ -10,9 +10,10 @@ import numpy as np
 from specadvisor.acceptance.catalogue import Row, load_rows, load_sources, read_table
 from specadvisor.acceptance.kinds import fit_shapes
 from specadvisor.acceptance.levels import predict_levels, row_levels, rows_behind, temperature_factors
-from specadvisor.acceptance.priors import REFERENCE_K, Prior, PriorTable
+from specadvisor.acceptance.priors import Prior, PriorTable
 from specadvisor.acceptance.rules import left_out, temperature_pairs
 from specadvisor.acceptance.shape import KindShape
+from specadvisor.acceptance.survival import REFERENCE_K
 from specadvisor.data_files import profiles_dir
 from specadvisor.errors import InputError
 from specadvisor.ids import DRAFTERS, WORKLOADS

@@ -119,7 +119,7 @@ def fit_acceptance(
         if drafted is None or accepted is None:
             raise InputError("counters", accepted, "accepted together with drafted")
         curve = from_counts(accepted, drafted, rounds=rounds, k=k, kind=kind, k_max=k_max)
-        if np.isscalar(drafted):
+        if np.isscalar(accepted):
             n_k = curve.measured[1] if curve.measured else 1
             rounds = rounds if rounds is not None else float(np.asarray(drafted)) / n_k
         else:

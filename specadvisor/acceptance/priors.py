@@ -11,15 +11,12 @@ import numpy as np
 from specadvisor.acceptance.catalogue import read_table
 from specadvisor.acceptance.effects import context_factor, language_note, with_gain
 from specadvisor.acceptance.shape import KindShape, kind_shapes
-from specadvisor.acceptance.survival import Survival
+from specadvisor.acceptance.survival import REFERENCE_K, Survival
 from specadvisor.acceptance.workloads import parse_mix
 from specadvisor.data_files import profiles_dir
 from specadvisor.errors import InputError
 from specadvisor.ids import resolve
 from specadvisor.ranges import FloatArray
-
-# Factors on AL - 1 hold at this many draft tokens; the tables' lengths are printed at it.
-REFERENCE_K = 3
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,8 +79,12 @@ RULES = (
     Rule("under_trained", "a drafter trained for a smoke test or a short run", _has("5k ", "5k-sample", "short training")),
     Rule(
         "changed_acceptance", "pruned vocabulary or another verification rule",
-        _has("rrsw verification", "univer verification", "fr-spec", "block verification"),
+        _has("rrsw verification", "univer verification", "fr-spec", "block verification", "ft + fr"),
         keeps_list=True,
+    ),
+    Rule(
+        "beyond_trained_depth", "a one-step MTP block used for more steps: its acceptance falls off the cliff",
+        lambda row: "vanilla mtp" in row.drafter.lower() and (row.k or 0) > 1,
     ),
     Rule(
         "length_above_bound", "more tokens a round than k + 1, which a chain of k cannot emit", _above_bound,

@@ -9,11 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from specadvisor.errors import InputError
-from specadvisor.ranges import FloatArray, Range
+from specadvisor.ranges import Z80, FloatArray, Range
 
 # Log standard deviation of AL - 1 that a reader should assume where a length was measured at one k and is read at
 # another: this much per unit of |log((k + 1) / (k_measured + 1))| (benchmarks/acceptance_model.py prints the errors).
 SIGMA_PER_LOG_K = 0.12
+# The k at which a prior's sigma and factors on AL - 1 are stated.
+REFERENCE_K = 3
 _SLACK = 1e-9
 
 
@@ -21,8 +23,8 @@ _SLACK = 1e-9
 class Survival:
     """``s[j-1]`` is the probability that the first j draft tokens of a round are all accepted.
 
-    ``sigma`` is the log standard deviation of AL - 1; ``known`` says whether the user measured it (a catalogue prior
-    is not known). ``measured`` is the range of k whose AL(k) was measured; away from it the range widens.
+    ``sigma`` is the log standard deviation of AL - 1 (see ``sigma_at``); ``known`` says whether the user measured it (a
+    catalogue prior is not known). ``measured`` is the range of k whose AL(k) was measured; away from it the range widens.
     ``tail`` is the conditional acceptance assumed beyond the last entry of ``s``.
     """
 
@@ -88,19 +90,30 @@ class Survival:
         return (self.acceptance_length(index) - 1.0) / np.maximum(index, 1)
 
     def sigma_at(self, k: ArrayLike) -> Any:
-        """Log standard deviation of AL(k) - 1, wider outside the measured k."""
+        """Log standard deviation of AL(k) - 1.
+
+        A measurement is sure at the k it covers and widens outside. A prior is unsure about its level: one step of the
+        level moves log(AL - 1) by about 1 - rate, so ``sigma``, stated at ``REFERENCE_K``, scales with that.
+        """
         index = _whole(k).astype(float)
         if self.measured is None:
-            return np.full(index.shape, self.sigma)
+            reference = max(1.0 - float(self.rate(REFERENCE_K)), 1e-3)
+            return self.sigma * (1.0 - self.rate(index)) / reference
         low, high = self.measured
         away = np.abs(np.log((index + 1.0) / (np.clip(index, low, high) + 1.0)))
         return np.hypot(self.sigma, SIGMA_PER_LOG_K * away)
 
     def range(self, k: ArrayLike) -> Range:
-        """AL(k) with its 80% interval, log-normal in AL - 1 and cut at the bound k + 1."""
+        """AL(k) with its 80% interval: normal in the logit of the rate (AL - 1) / k, so within 1 and k + 1."""
         index = _whole(k)
-        gain = Range.log_normal(self.acceptance_length(index) - 1.0, self.sigma_at(index))
-        return Range(1.0 + gain.low, 1.0 + gain.mid, 1.0 + np.minimum(gain.high, index))
+        rate = np.clip(self.rate(index), 0.0, 1.0)
+        odds = np.divide(rate, 1.0 - rate, out=np.full(index.shape, np.inf), where=rate < 1)
+        spread = np.exp(Z80 * np.divide(self.sigma_at(index), 1.0 - rate, out=np.zeros(index.shape), where=rate < 1))
+        low, high = odds / spread, odds * spread
+        ends = [
+            1.0 + index * np.divide(end, 1.0 + end, out=np.ones(index.shape), where=np.isfinite(end)) for end in (low, high)
+        ]
+        return Range(ends[0][()], self.acceptance_length(index), ends[1][()])
 
     def beyond(self, k: int) -> str:
         """What was assumed about positions up to ``k`` that the curve does not list; empty if nothing was."""
