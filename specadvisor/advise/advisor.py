@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
@@ -12,7 +13,7 @@ from specadvisor.advise.anchor import Anchor
 from specadvisor.advise.answer import recommend
 from specadvisor.advise.candidates import candidates
 from specadvisor.advise.evaluate import Evaluation, evaluate
-from specadvisor.advise.inputs import make_load
+from specadvisor.advise.inputs import fraction, make_load, positive
 from specadvisor.advise.recommendation import Recommendation
 from specadvisor.drafters import Drafter
 from specadvisor.errors import InputError
@@ -33,6 +34,8 @@ Drafters = str | Drafter | Sequence["str | Drafter"]
 class Advisor:
     """Advice for one model on one deployment. ``tp``, ``ep``, ``dp``, ``pp`` count GPUs; ``kv``: format of the cache.
 
+    ``memory_fraction``: part of the GPU that the engine may use (default: the engine's). ``kv_pool_tokens``: size of the KV
+    cache that the engine printed at start *without* a drafter; what a drafter takes away is computed from there.
     Raises ``InputError`` for values that cannot be used and ``DoesNotFit`` where the weights leave no room for a cache.
     """
 
@@ -52,14 +55,20 @@ class Advisor:
         graphs: bool = True,
         async_scheduling: bool | None = None,
         power_limit_w: float | None = None,
+        memory_fraction: float | None = None,
+        kv_pool_tokens: float | None = None,
     ) -> None:
         architecture = model if isinstance(model, Architecture) else load_model(model, weights=weights, kv=kv)
         card = gpu if isinstance(gpu, Gpu) else load_gpu(gpu, power_limit_w=power_limit_w)
         serving = load_engine(engine, engine_version)
+        if memory_fraction is not None:
+            serving = replace(serving, memory_fraction=fraction("memory fraction", memory_fraction))
         self.deployment = Deployment(
             architecture, card, serving, tp=tp, ep=ep, dp=dp, pp=pp, kv_format=kv or architecture.kv_format, graphs=graphs,
             async_scheduling=async_scheduling,
         )  # fmt: skip
+        if kv_pool_tokens is not None:
+            self.deployment = with_kv_pool(self.deployment, kv_pool_tokens)
         check_fits(self.deployment, resident(self.deployment))
 
     def step(self, batch: ArrayLike, query_tokens: ArrayLike, context: ArrayLike) -> StepTime:
@@ -165,3 +174,20 @@ class Advisor:
         from specadvisor.advise.tuner import make_tuner
 
         return make_tuner(self, drafter, concurrency, context, **options)
+
+
+def with_kv_pool(deployment: Deployment, tokens: float) -> Deployment:
+    """``deployment`` with the engine's reserve set so that its KV pool without a drafter holds ``tokens`` tokens.
+
+    Raises ``InputError`` where that many do not fit beside the weights.
+    """
+    pool = positive("KV pool (tokens)", tokens)
+    memory = resident(deployment)
+    free = memory.total_bytes - memory.weight_bytes
+    reserve = free - pool * memory.kv_bytes_per_token
+    if reserve < 0:
+        most = int(free / memory.kv_bytes_per_token)
+        raise InputError(
+            "KV pool (tokens)", tokens, f"at most {most} on {deployment.gpu.id}", "A larger pool needs a memory fraction."
+        )
+    return replace(deployment, serving=replace(deployment.serving, reserve_bytes=reserve))

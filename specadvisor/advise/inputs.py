@@ -40,6 +40,14 @@ def positive(field: str, value: Any) -> float:
     return number
 
 
+def fraction(field: str, value: Any) -> float:
+    """``value`` as a float in (0, 1]; raises ``InputError``."""
+    number = positive(field, value)
+    if number > 1:
+        raise InputError(field, value, "a fraction above 0, at most 1")
+    return number
+
+
 def make_load(
     concurrency: int | Sequence[int] | None,
     input_tokens: int | None,

@@ -24,6 +24,8 @@ def explain(
     weights: opt.Weights = None,
     kv: opt.Kv = None,
     power_limit: opt.PowerLimit = None,
+    memory_fraction: opt.MemoryFraction = None,
+    kv_pool: opt.KvPool = None,
     input_tokens: opt.InputTokens = None,
     output_tokens: opt.OutputTokens = None,
     context: opt.Context = None,
@@ -36,7 +38,9 @@ def explain(
 ) -> None:
     """The trace of one point: time by component, the five guidelines, formulas and sources."""
     opt.check_format(format)
-    advisor = opt.make_advisor(model, gpu, engine, engine_version, tp, ep, dp, weights, kv, power_limit)
+    advisor = opt.make_advisor(
+        model, gpu, engine, engine_version, tp, ep, dp, weights, kv, power_limit, memory_fraction, kv_pool
+    )
     result = advisor.explain(
         drafter, k, concurrency, input_tokens, output_tokens, context=context, workload=workload, temperature=temperature,
         acceptance=acceptance or None, modifiers=modifiers or (),

@@ -20,6 +20,8 @@ def flags(
     weights: opt.Weights = None,
     kv: opt.Kv = None,
     power_limit: opt.PowerLimit = None,
+    memory_fraction: opt.MemoryFraction = None,
+    kv_pool: opt.KvPool = None,
     concurrency: opt.Concurrency = None,
     input_tokens: opt.InputTokens = None,
     output_tokens: opt.OutputTokens = None,
@@ -33,7 +35,9 @@ def flags(
     output: opt.Output = None,
 ) -> None:
     """Settings to paste into vLLM, SGLang, TensorRT-LLM or llama.cpp for a recommendation."""
-    advisor = opt.make_advisor(model, gpu, engine, engine_version, tp, ep, dp, weights, kv, power_limit)
+    advisor = opt.make_advisor(
+        model, gpu, engine, engine_version, tp, ep, dp, weights, kv, power_limit, memory_fraction, kv_pool
+    )
     result = advisor.recommend(
         opt.numbers("concurrency", concurrency), input_tokens, output_tokens, context=context, workload=workload,
         temperature=temperature, drafters=drafter or None, acceptance=acceptance or None,

@@ -43,6 +43,12 @@ Kv = Annotated[
 PowerLimit = Annotated[
     float | None, typer.Option(help="Power limit of one GPU in watts; slows verification more than decoding.")
 ]
+MemoryFraction = Annotated[
+    float | None, typer.Option(help="Part of the GPU memory the engine may use (vLLM: --gpu-memory-utilization).")
+]
+KvPool = Annotated[
+    float | None, typer.Option("--kv-pool", help="KV cache tokens the engine printed at start, without a drafter.")
+]
 DrafterNames = Annotated[
     list[str] | None,
     typer.Option(
@@ -125,7 +131,7 @@ def numbers(field: str, text: str | None) -> list[int] | None:
 
 def make_advisor(
     model: str, gpu: str, engine: str, engine_version: str | None, tp: int, ep: int, dp: int, weights: str | None,
-    kv: str | None, power_limit: float | None,
+    kv: str | None, power_limit: float | None, memory_fraction: float | None = None, kv_pool: float | None = None,
 ) -> Advisor:  # fmt: skip
     """The advisor that the deployment options describe."""
     from specadvisor.advise.advisor import Advisor
@@ -141,6 +147,8 @@ def make_advisor(
         kv=kv,
         engine_version=engine_version,
         power_limit_w=power_limit,
+        memory_fraction=memory_fraction,
+        kv_pool_tokens=kv_pool,
     )
 
 

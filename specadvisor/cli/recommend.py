@@ -21,6 +21,8 @@ def recommend(
     weights: opt.Weights = None,
     kv: opt.Kv = None,
     power_limit: opt.PowerLimit = None,
+    memory_fraction: opt.MemoryFraction = None,
+    kv_pool: opt.KvPool = None,
     concurrency: opt.Concurrency = None,
     input_tokens: opt.InputTokens = None,
     output_tokens: opt.OutputTokens = None,
@@ -49,7 +51,9 @@ def recommend(
 ) -> None:
     """Which drafter and how many draft tokens, per concurrency, with range, reasons and cost."""
     opt.check_format(format)
-    advisor = opt.make_advisor(model, gpu, engine, engine_version, tp, ep, dp, weights, kv, power_limit)
+    advisor = opt.make_advisor(
+        model, gpu, engine, engine_version, tp, ep, dp, weights, kv, power_limit, memory_fraction, kv_pool
+    )
     result = advisor.recommend(
         opt.numbers("concurrency", concurrency),
         input_tokens,

@@ -21,6 +21,8 @@ def sweep(
     weights: opt.Weights = None,
     kv: opt.Kv = None,
     power_limit: opt.PowerLimit = None,
+    memory_fraction: opt.MemoryFraction = None,
+    kv_pool: opt.KvPool = None,
     k: Annotated[
         str | None, typer.Option("-k", "--k", help="Draft tokens: 3, 0,1,3,5; default: every one, 0 included.")
     ] = None,
@@ -38,7 +40,9 @@ def sweep(
 ) -> None:
     """The whole grid drafter x k x concurrency x context as tidy CSV, one row per point."""
     opt.check_format(format)
-    advisor = opt.make_advisor(model, gpu, engine, engine_version, tp, ep, dp, weights, kv, power_limit)
+    advisor = opt.make_advisor(
+        model, gpu, engine, engine_version, tp, ep, dp, weights, kv, power_limit, memory_fraction, kv_pool
+    )
     table = advisor.sweep(
         drafter or None,
         opt.numbers("k", k),
