@@ -204,7 +204,11 @@ def _exact_length(s: FloatArray, length: float, k: int) -> FloatArray:
     gain, want = float(s[:k].sum()), length - 1.0
     if want >= k:
         return np.ones_like(s)
-    return np.minimum(s * (want / gain), 1.0) if gain > 0 and want > 0 else np.zeros_like(s)
+    if want <= 0 or gain <= 0:
+        return np.zeros_like(s)
+    # Scale the smaller of what is accepted and what is not: neither can leave [0, 1] by more than rounding.
+    exact = s * (want / gain) if 2 * gain < k else 1.0 - (1.0 - s) * ((k - want) / (k - gain))
+    return np.clip(exact, 0.0, 1.0)
 
 
 def _draft_tokens(k: Any) -> int:

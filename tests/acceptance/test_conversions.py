@@ -6,8 +6,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specadvisor.acceptance import (
-    Survival, from_alpha, from_conditional, from_counts, from_cumulative, from_histogram, from_length, from_lengths,
-    from_rate, from_steps, to_histogram,
+    Survival,
+    from_alpha,
+    from_conditional,
+    from_counts,
+    from_cumulative,
+    from_histogram,
+    from_length,
+    from_lengths,
+    from_rate,
+    from_steps,
+    to_histogram,
 )  # fmt: skip
 from specadvisor.errors import InputError
 from specadvisor.ids import DRAFTERS

@@ -1,0 +1,127 @@
+"""Priors: published orders and effects, mixes, exclusions."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from specadvisor.acceptance import parse_mix, prior
+from specadvisor.acceptance.effects import context_factor
+from specadvisor.acceptance.priors import shipped_table
+from specadvisor.errors import InputError
+from specadvisor.ids import DRAFTERS, WORKLOADS
+
+
+@pytest.mark.parametrize("kind", DRAFTERS)
+def test_every_kind_and_workload_has_a_prior(kind: str) -> None:
+    for workload in WORKLOADS:
+        curve = prior(kind, workload)
+        assert curve.k_max == 16
+        assert not curve.known
+        assert 0.1 < curve.sigma < 1.2
+        assert "catalogue prior" in curve.source
+
+
+def test_speed_bench_averages_are_inside_the_intervals_and_near_the_middle() -> None:
+    """SPEED-Bench Table 1 (draft length 3): the models' average lengths, and the mean over them within 10%."""
+    printed = {"ngram": [1.41, 1.31], "draft_model": [2.44, 2.43], "eagle3": [2.44, 2.25, 2.22, 2.36], "mtp": [2.55, 2.81]}
+    for kind, lengths in printed.items():
+        interval = prior(kind).range(3)
+        assert all(float(interval.low) <= length <= float(interval.high) for length in lengths), kind
+        assert float(interval.mid) == pytest.approx(np.mean(lengths), rel=0.10), kind
+
+
+def test_order_of_generations_and_of_workloads() -> None:
+    at_3 = {kind: float(prior(kind).acceptance_length(3)) for kind in DRAFTERS}
+    assert at_3["ngram"] < at_3["eagle"] < at_3["eagle2"] < at_3["eagle3"] < at_3["mtp"]
+    for kind in ("mtp", "eagle3"):
+        by_workload = {name: float(prior(kind, name).acceptance_length(3)) for name in WORKLOADS}
+        assert by_workload["roleplay"] < by_workload["writing"] < by_workload["coding"]
+        assert by_workload["coding"] > by_workload["mixed"]
+
+
+def test_temperature_costs_external_drafters_most() -> None:
+    """Pairs of published rows: a third of AL - 1 for draft models, 7% for MTP and EAGLE-3."""
+
+    def kept(kind: str) -> float:
+        cold, hot = (float(prior(kind, temperature=t).acceptance_length(3)) - 1 for t in (0.0, 1.0))
+        return hot / cold
+
+    assert kept("mtp") == pytest.approx(0.93, abs=0.01)
+    assert kept("eagle3") == pytest.approx(0.93, abs=0.01)
+    assert kept("dflash") == pytest.approx(0.85, abs=0.01)
+    assert kept("draft_model") < 0.75
+    half = float(prior("mtp", temperature=0.5).acceptance_length(3))
+    assert float(prior("mtp", temperature=1.0).acceptance_length(3)) < half < float(prior("mtp").acceptance_length(3))
+
+
+@given(st.sampled_from(DRAFTERS), st.floats(0.01, 0.99))
+def test_a_mix_lies_between_its_parts_and_is_token_weighted(kind: str, share: float) -> None:
+    k = np.arange(1, 9)
+    first, second = (prior(kind, name).acceptance_length(k) for name in ("coding", "chat"))
+    mixed = prior(kind, {"coding": share, "chat": 1 - share}).acceptance_length(k)
+    np.testing.assert_allclose(mixed, 1 / (share / first + (1 - share) / second), rtol=1e-9)
+
+
+def test_a_mix_as_text_is_scaled_and_checked() -> None:
+    assert parse_mix("coding:2, chat:2") == {"coding": 0.5, "chat": 0.5}
+    assert parse_mix("code") == {"coding": 1.0}
+    for bad in ("coding:-1", "coding:x", "", "cooking", "coding:0"):
+        with pytest.raises(InputError):
+            parse_mix(bad)
+
+
+def test_excluded_sources_change_the_prior_and_are_gone_from_its_rows() -> None:
+    whole, without = prior("eagle3", "coding"), prior("eagle3", "coding", exclude_sources=("SpecForge",))
+    assert "162 rows" in whole.source
+    assert "162 rows" not in without.source
+    assert not np.allclose(whole.s, without.s)
+    assert without.sigma >= 0.9 * whole.sigma
+    np.testing.assert_allclose(prior("eagle3", "coding", exclude_sources=("no such source",)).s, whole.s, atol=0.02)
+
+
+def test_context_beyond_training_follows_the_published_decay() -> None:
+    """speculators pull request 684: EAGLE-3 on Qwen3-8B, AL 2.30, 1.69, 1.29, 1.08 at 2k, 8k, 12k, 20k."""
+    for context, length in ((8192, 1.69), (12288, 1.29), (20480, 1.08)):
+        factor, note = context_factor("eagle3", context, 4096)
+        assert 1 + 1.30 * factor == pytest.approx(length, abs=0.07)
+        assert note
+    assert context_factor("mtp", 32768, 4096) == (1.0, "")
+    assert context_factor("eagle3", 2048, 4096) == (1.0, "")
+    factor, note = context_factor("eagle3", 32768, None)
+    assert factor == 1.0
+    assert "not known" in note
+    long = prior("eagle3", context=16384, trained_context=4096)
+    assert float(long.acceptance_length(3)) < float(prior("eagle3").acceptance_length(3)) - 0.5
+
+
+def test_another_language_uses_the_multilingual_level() -> None:
+    curve = prior("eagle3", "chat", language="de")
+    np.testing.assert_allclose(curve.s, prior("eagle3", "multilingual").s)
+    assert "language de" in curve.notes[0]
+
+
+def test_priors_of_kinds_without_rows_are_wider() -> None:
+    cells = shipped_table().cells
+    assert cells["pard", "mixed"].rows == 0
+    assert cells["pard", "mixed"].level_sd > cells["eagle3", "mixed"].level_sd
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"kind": "eagle9"}, {"kind": "mtp", "workload": "x"}, {"kind": "mtp", "temperature": -1}, {"kind": "mtp", "k_max": 0}],
+)
+def test_bad_input_is_refused(arguments: dict[str, object]) -> None:
+    with pytest.raises(InputError):
+        prior(**({"kind": "mtp"} | arguments))  # type: ignore[arg-type]
+
+
+def test_a_prior_imports_no_heavy_package() -> None:
+    code = (
+        "import sys; from specadvisor.acceptance import prior; prior('eagle3'); "
+        "print(sorted({'pandas', 'scipy', 'matplotlib'} & sys.modules.keys()))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
