@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 L2_MARGIN = 1.3
 SCALE = 0.1
 FOLDS = 4
-MOST_ROWS = 3000
+MOST_ROWS = 1500
 FEWEST_ROWS = 6
 # A parameter on such a bound is a form without that effect, not a badly determined number.
-_NO_EFFECT = {"jump": 1.0, "step": 1.0, "wave": 1.0, "norm": 1.0}
+_NO_EFFECT = {"jump": 1.0, "step": 1.0, "wave": 1.0, "norm": 1.0, "split": 1.0, "reread": 1.0}
 
 
 @dataclass(frozen=True)
@@ -79,15 +79,15 @@ def fit_table(gpu: Gpu, operator: str, format: str, rows: pd.DataFrame, prior: M
         raise InputError("rows", f"{len(used)} usable rows ({left_out})", f"{FEWEST_ROWS} or more")
     terms, seconds = law.terms(gpu, used, format), used["us"].to_numpy(dtype=np.float64) * 1e-6
     names = [name for name in law.start if name in (law.fitted(used) or law.start)]
+    parameters = fit_parameters(operator, law, terms, seconds, prior, names)
     fold = shape_folds(used, law.key)
     predictions = np.full(len(used), np.nan)
     for number in np.unique(fold):
         rest = np.flatnonzero(fold != number)
         if len(rest) >= FEWEST_ROWS:
             here = fold == number
-            part = fit_parameters(operator, law, take(terms, rest), seconds[rest], prior, names)
+            part = fit_parameters(operator, law, take(terms, rest), seconds[rest], prior, names, begin=parameters)
             predictions[here] = law.law(part, take(terms, np.flatnonzero(here)))
-    parameters = fit_parameters(operator, law, terms, seconds, prior, names)
     warnings = tuple(f"{name} ends on its bound {parameters[name]:.3g}" for name in on_bound(operator, names, parameters))
     return Fitted(parameters, used, predictions, dropped, warnings)
 
@@ -99,10 +99,12 @@ def fit_parameters(
     seconds: FloatArray,
     prior: Mapping[str, float] | None = None,
     names: Sequence[str] | None = None,
+    begin: Mapping[str, float] | None = None,
 ) -> dict[str, float]:
     """Least squares in the logarithm of time with a soft-L1 loss (scale 0.1) and a ridge to ``prior`` in log parameters.
 
-    Parameters are positive (their logarithm is fitted) and bounded. At most 3,000 rows are used, chosen evenly.
+    Parameters are positive (their logarithm is fitted) and bounded. At most
+    ``MOST_ROWS`` rows are used, chosen evenly. ``begin`` only shortens the way.
     """
     from scipy.optimize import least_squares
 
@@ -122,8 +124,11 @@ def fit_parameters(
         predicted = law.law({**fixed, **dict(zip(names, np.exp(x), strict=True))}, terms)
         return np.concatenate([np.log(predicted) - target, SCALE * (x - centre) / spread])
 
-    inside = np.clip(centre, low + 1e-6, high - 1e-6)
-    solved = least_squares(residuals, inside, bounds=(low, high), loss="soft_l1", f_scale=SCALE, x_scale=0.3, max_nfev=60)
+    first = np.log([max((begin or start)[name], 1e-12) for name in names])
+    inside = np.clip(first, low + 1e-6, high - 1e-6)
+    solved = least_squares(
+        residuals, inside, bounds=(low, high), loss="soft_l1", f_scale=SCALE, x_scale=0.3, max_nfev=40, ftol=1e-5
+    )
     return {**fixed, **{name: float(value) for name, value in zip(names, np.exp(solved.x), strict=True)}}
 
 
@@ -145,9 +150,10 @@ def usable_rows(gpu: Gpu, law: Law, rows: pd.DataFrame, format: str) -> tuple[pd
 def shape_folds(rows: pd.DataFrame, key: Sequence[str]) -> FloatArray:
     """Fold number of every row by a hash of its shape: the same on every machine, all rows of one shape together."""
     present = [name for name in key if name in rows.columns]
-    text = rows[present].astype(float).astype(str).agg("/".join, axis=1)
-    numbers = {value: zlib.crc32(value.encode()) % FOLDS for value in text.unique()}
-    return text.map(numbers).to_numpy()
+    groups = rows.groupby(present, dropna=False, sort=True)
+    shapes = [shape if isinstance(shape, tuple) else (shape,) for shape in groups.groups]
+    numbers = [zlib.crc32("/".join(f"{float(side):g}" for side in shape).encode()) % FOLDS for shape in shapes]
+    return np.array(numbers)[groups.ngroup().to_numpy()]
 
 
 def take(terms: Any, index: FloatArray) -> Any:
@@ -190,9 +196,15 @@ def entry_of(
 
 
 def geometric_mean(sets: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    """One parameter set in the middle of several: the mean logarithm; a parameter that is zero anywhere stays zero."""
+    """One parameter set in the middle of several: the mean logarithm of those that state the parameter.
+
+    A parameter that is zero anywhere stays zero; an SM rate of 1000 says that no such shape was measured.
+    """
     sets = list(sets)
-    return {
-        name: float(np.exp(np.mean([np.log(p[name]) for p in sets]))) if all(p[name] > 0 for p in sets) else 0.0
-        for name in sets[0]
-    }
+    mean = {}
+    for name in sets[0]:
+        values = [p[name] for p in sets]
+        if name.startswith("sm_"):
+            values = [v for v in values if v < OPERATORS["attention"][name].high] or values
+        mean[name] = float(np.exp(np.mean(np.log(values)))) if min(values) > 0 else 0.0
+    return mean

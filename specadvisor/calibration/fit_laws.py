@@ -87,12 +87,11 @@ def _attention_terms(gpu: Gpu, frame: pd.DataFrame, format: str) -> Any:
 
 
 def _attention_fitted(frame: pd.DataFrame) -> set[str]:
-    """Head dimensions have their own bandwidth share; matrix time and re-reads show only with several query tokens."""
+    """Head dimensions have their own SM rate; matrix time and re-reads show only with several query tokens."""
     dims, query = _columns(frame, "head_dim", "query_tokens")
     names = {"t0_s", "em", "tc_s", "norm"}
-    names |= {"em_64"} if (dims <= 96).any() else set()
-    names |= {"em_192"} if ((dims > 128) & (dims <= 192)).any() else set()
-    names |= {"em_256"} if (dims > 192).any() else set()
+    edges = {"sm_64": (0, 96), "sm_128": (96, 128), "sm_192": (128, 192), "sm_256": (192, np.inf)}
+    names |= {name for name, (above, most) in edges.items() if ((dims > above) & (dims <= most)).any()}
     return names | ({"ec", "reread"} if (query > 1).any() else set())
 
 
@@ -180,23 +179,23 @@ LAWS: dict[str, Law] = {
     "attention": Law(
         _attention_terms, attention_law, _attention_bytes, ("heads", "kv_heads", "head_dim", "window"),
         {
-            "t0_s": 1.2e-5, "em": 0.85, "em_64": 0.8, "em_192": 0.8, "em_256": 0.8, "ec": 0.6, "tc_s": 1e-6, "norm": 1.5,
-            "reread": 0.3,
+            "t0_s": 1.2e-5, "em": 0.9, "sm_64": 30.0, "sm_128": 30.0, "sm_192": 30.0, "sm_256": 30.0, "ec": 0.6, "tc_s": 1e-6,
+            "norm": 1.5, "reread": 0.3,
         },
         {
-            "t0_s": _T0, "em": _EM, "em_64": 0.3, "em_192": 0.3, "em_256": 0.3, "ec": _EC, "tc_s": _STEP, "norm": 0.4,
-            "reread": 0.5,
+            "t0_s": _T0, "em": _EM, "sm_64": 0.7, "sm_128": 0.7, "sm_192": 0.7, "sm_256": 0.7, "ec": _EC, "tc_s": _STEP,
+            "norm": 0.4, "reread": 0.5,
         },
         _attention_fitted,
     ),
     "mla": Law(
         _mla_terms, mla_law, _mla_bytes, ("heads", "context"),
-        {"t0_s": 1.3e-5, "em": 0.8, "ec": 0.6, "tc_s": 1e-6, "norm": 6.0, "reread": 0.4},
-        {"t0_s": _T0, "em": _EM, "ec": _EC, "tc_s": _STEP, "norm": 0.4, "reread": 0.5},
+        {"t0_s": 1.3e-5, "em": 0.8, "ec": 0.6, "tc_s": 1e-6, "norm": 6.0, "reread": 0.4, "sm_128": 30.0},
+        {"t0_s": _T0, "em": _EM, "ec": _EC, "tc_s": _STEP, "norm": 0.4, "reread": 0.5, "sm_128": 0.7},
     ),
     "sparse_attention": Law(
-        _sparse_terms, sparse_attention_law, _always_cold, ("batch",),
-        {"t0_s": 5e-6, "ec": 0.6}, {"t0_s": _T0, "ec": _EC},
+        _sparse_terms, sparse_attention_law, _always_cold, ("batch", "query_tokens"),
+        {"t0_s": 5e-6, "ec": 0.6, "split": 1.4}, {"t0_s": _T0, "ec": _EC, "split": 0.5},
     ),
     "index_logits": Law(
         _index_terms, index_logits_law, _always_cold, ("context",),

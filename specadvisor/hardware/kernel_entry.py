@@ -24,7 +24,8 @@ class Bound(NamedTuple):
 
 
 _FLOOR, _EFFICIENCY, _STEP = Bound(1e-8, 1e-3), Bound(0.02, 1.25), Bound(1e-10, 1e-4)
-_AS_EM = Bound(0.0, 1.25, 0.0)
+# Bytes per SM and cycle; 1000 is no limit.
+_SM_RATE = Bound(0.1, 1000.0, 1000.0)
 
 # What each operator's law is made of; the laws are in ``specadvisor.kernels``, one module per operator.
 OPERATORS: dict[str, dict[str, Bound]] = {
@@ -34,15 +35,15 @@ OPERATORS: dict[str, dict[str, Bound]] = {
         "row_cycles": Bound(0.0, 1.0, 0.0), "row_limit": Bound(1.0, 4096.0, 8.0), "wide_factor": Bound(0.2, 10.0, 1.0),
     },
     "attention": {
-        "t0_s": _FLOOR, "em": _EFFICIENCY, "em_64": _AS_EM, "em_192": _AS_EM, "em_256": _AS_EM, "ec": _EFFICIENCY,
-        "tc_s": _STEP, "norm": Bound(1.0, 6.0, 2.0), "reread": Bound(0.0, 1.0, 0.3), "serial": Bound(0.1, 20.0, 1.2),
-        "latency_s": Bound(0.0, 1e-4, 0.0),
+        "t0_s": _FLOOR, "em": _EFFICIENCY, "sm_64": _SM_RATE, "sm_128": _SM_RATE, "sm_192": _SM_RATE, "sm_256": _SM_RATE,
+        "ec": _EFFICIENCY, "tc_s": _STEP, "norm": Bound(1.0, 6.0, 2.0), "reread": Bound(0.0, 1.0, 0.3),
+        "serial": Bound(0.1, 20.0, 1.2), "latency_s": Bound(0.0, 1e-4, 0.0),
     },
     "mla": {
         "t0_s": _FLOOR, "em": _EFFICIENCY, "ec": _EFFICIENCY, "tc_s": Bound(1e-10, 1e-4, 1e-10), "norm": Bound(1.0, 10.0, 6.0),
-        "reread": Bound(0.0, 1.0, 0.3), "serial": Bound(0.1, 20.0, 1.2),
+        "sm_128": _SM_RATE, "reread": Bound(0.0, 1.0, 0.3), "serial": Bound(0.1, 20.0, 1.2),
     },
-    "sparse_attention": {"t0_s": _FLOOR, "ec": _EFFICIENCY},
+    "sparse_attention": {"t0_s": _FLOOR, "ec": _EFFICIENCY, "split": Bound(1.0, 4.0, 1.0)},
     "index_logits": {"t0_s": _FLOOR, "ec": _EFFICIENCY, "em": Bound(0.02, 1.25, 0.8)},
     "moe": {
         "t0_s": _FLOOR, "em": _EFFICIENCY, "ec": Bound(0.02, 1.5), "ea": Bound(0.005, 20.0), "te_s": Bound(1e-12, 1e-5, 1e-12),
@@ -104,7 +105,7 @@ class KernelProfile:
         family = [e for e in self.defaults if e.operator == operator and e.format == format]
         default = next((e for e in family if e.engine == engine), next((e for e in family if e.engine == ANY), None))
         for entry in own:
-            if entry.engine == engine and kernel in ("", entry.kernel):
+            if entry.engine in (engine, ANY) and kernel in ("", entry.kernel):
                 return entry
         if own:
             return _from_other_engine(own[0], default)

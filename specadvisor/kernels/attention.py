@@ -24,6 +24,7 @@ class AttentionTerms(NamedTuple):
     """Seconds at datasheet speed, and the launch shape, before any fitted number."""
 
     memory_s: FloatArray
+    sm_s: FloatArray
     compute_s: FloatArray
     extra_passes: FloatArray
     waves: FloatArray
@@ -93,6 +94,7 @@ def attention_terms(
     alone_s = keys * head_bytes * gpu.sm_count / gpu.memory_bytes_per_s
     return AttentionTerms(
         memory_s=cache_s,
+        sm_s=cache_s * gpu.memory_bytes_per_s / (gpu.sm_count * gpu.boost_hz * gpu.clock_scale),
         compute_s=flops / attention_peak(gpu, kv_format),
         extra_passes=tiles.passes - 1.0,
         waves=batch * kv_heads * tiles.passes / gpu.sm_count,
@@ -105,23 +107,29 @@ def attention_terms(
 def attention_law(p: Mapping[str, float], terms: AttentionTerms, floor_scale: float = 1.0) -> FloatArray:
     """``T = t0 + (reading^3 + compute^3 + latency^3 + serial^3)^(1/3)``::
 
-        reading = (memory^norm + ctas^norm)^(1/norm)             compute = terms.compute / ec     latency = latency tile_cost
-        memory  = terms.memory (1 + reread extra_passes) / em    later passes find most of the cache in L2
-        ctas    = tc waves                                       per CTA, whatever the keys
+        reading = (cache^norm + ctas^norm)^(1/norm)              compute = terms.compute / ec     latency = latency tile_cost
+        cache   = cache_reading(...)                             ctas    = tc waves: per CTA, whatever the keys
         serial  = terms.serial / serial                          shares of bandwidth / SMs that a lone CTA reaches
 
-    ``em`` is for head dimension 128; kernels are compiled per head dimension, so 64, 192 and 256 have their own where measured.
+    Kernels are compiled per head dimension, so each has its own SM rate.
     """
-    memory = terms.memory_s * (1.0 + p["reread"] * terms.extra_passes) / _bandwidth_share(p, terms.key_dim)
-    reading = norm_sum(memory, p["tc_s"] * terms.waves, p["norm"])
+    rates = p["sm_64"], p["sm_128"], p["sm_192"], p["sm_256"]
+    dim = terms.key_dim
+    rate = np.select([dim <= 96, dim <= 128, dim <= 192], rates[:3], rates[3])
+    reading = norm_sum(cache_reading(p, terms, rate), p["tc_s"] * terms.waves, p["norm"])
     busy = reading**NORM + (terms.compute_s / p["ec"]) ** NORM
     busy = busy + (p["latency_s"] * terms.tile_cost) ** NORM + (terms.serial_s / p["serial"]) ** NORM
     return floor_scale * p["t0_s"] + np.cbrt(busy)
 
 
-def _bandwidth_share(p: Mapping[str, float], key_dim: FloatArray) -> FloatArray:
-    shares = [p["em_64"] or p["em"], p["em"], p["em_192"] or p["em"], p["em_256"] or p["em"]]
-    return np.asarray(np.select([key_dim <= 96, key_dim <= 128, key_dim <= 192], shares[:3], shares[3]))
+def cache_reading(p: Mapping[str, float], terms: AttentionTerms, rate: Any) -> FloatArray:
+    """Seconds to bring the cache into the SMs: ``((memory/em)^4 + (sm/rate)^4)^(1/4) (1 + reread extra_passes)``.
+
+    ``em``: share of the memory bandwidth. ``rate``: bytes per SM and cycle that the kernel can take; Hopper's fp8-cache kernels
+    are bound by it (the same rate on H100 and H200 with 40% more bandwidth). Later passes find most of the cache in L2.
+    """
+    once = norm_sum(terms.memory_s / p["em"], terms.sm_s / rate, 4.0)
+    return once * (1.0 + p["reread"] * terms.extra_passes)
 
 
 def attention_peak(gpu: Gpu, kv_format: str) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from specadvisor.hardware import Gpu
-from specadvisor.kernels.attention import AttentionTerms, attention_peak
+from specadvisor.kernels.attention import AttentionTerms, attention_peak, cache_reading
 from specadvisor.kernels.gemm import norm_sum
 from specadvisor.kernels.parameters import as_gpu, cache_bytes, find_entry, positive
 from specadvisor.kernels.tiles import Backend, PackedBackend, tile_passes
@@ -62,6 +62,7 @@ def mla_terms(
     alone_s = keys * key_bytes * gpu.sm_count / gpu.memory_bytes_per_s
     return AttentionTerms(
         memory_s=batch * keys * key_bytes / gpu.memory_bytes_per_s,
+        sm_s=batch * keys * key_bytes / (gpu.sm_count * gpu.boost_hz * gpu.clock_scale),
         compute_s=flops / attention_peak(gpu, kv_format),
         extra_passes=passes - 1.0,
         waves=batch * passes / gpu.sm_count,
@@ -75,8 +76,11 @@ def mla_law(p: Mapping[str, float], terms: AttentionTerms, floor_scale: float = 
     """``T = t0 + tc waves + (memory^norm + compute^norm + serial^norm)^(1/norm)``, with the re-read and serial terms of
     ``attention_law``. Past 64 rows compute rules: with 128 local heads the cost grows about linearly in query tokens.
     """
-    memory = terms.memory_s * (1.0 + p["reread"] * terms.extra_passes) / p["em"]
-    busy = norm_sum(norm_sum(memory, terms.compute_s / p["ec"], p["norm"]), terms.serial_s / p["serial"], p["norm"])
+    busy = norm_sum(
+        norm_sum(cache_reading(p, terms, p["sm_128"]), terms.compute_s / p["ec"], p["norm"]),
+        terms.serial_s / p["serial"],
+        p["norm"],
+    )
     return floor_scale * p["t0_s"] + p["tc_s"] * terms.waves + busy
 
 

@@ -17,6 +17,14 @@ HEADS_PER_CTA = 64.0
 
 
 class SparseTerms(NamedTuple):
+    """Seconds of one block (a query token's 64 heads) if all SMs shared it, the number of blocks, and the SMs."""
+
+    block_s: FloatArray
+    blocks: FloatArray
+    sm_count: FloatArray
+
+
+class IndexTerms(NamedTuple):
     """Seconds of the matrix units and of reading the keys, at datasheet speed."""
 
     compute_s: FloatArray
@@ -52,35 +60,40 @@ def sparse_attention_s(
     if not indexer_heads:
         return seconds
     index = find_entry(gpu, "index_logits", kv_format, engine).parameters
-    terms = index_terms(gpu, batch, query, positive("context", context), indexer_heads, indexer_dim)
-    return seconds + index_logits_law(index, terms, floor_scale)
+    logits = index_terms(gpu, batch, query, positive("context", context), indexer_heads, indexer_dim)
+    return seconds + index_logits_law(index, logits, floor_scale)
 
 
 def sparse_terms(
     gpu: Gpu, tokens: FloatArray, top_k: FloatArray, heads: Any, latent: float = 512, rope: float = 64
 ) -> SparseTerms:
-    """Matrix time of the gathered keys; each token fills whole CTAs of 64 heads, and at least one wave of them runs::
+    """Matrix work of the gathered keys, in blocks of 64 heads of one query token::
 
-        compute = 2 top_k (2 latent + rope) 64 max(tokens ceil(heads / 64), SMs) / peak
+        block = 2 top_k (2 latent + rope) 64 / peak            blocks = tokens ceil(heads / 64)
 
     The kernel walks all ``top_k`` slots also where the context is shorter (measured: the time does not fall).
     """
-    ctas = np.maximum(tokens * np.ceil(np.asarray(heads, dtype=np.float64) / HEADS_PER_CTA), gpu.sm_count)
-    flops = 2.0 * top_k * (2.0 * latent + rope) * HEADS_PER_CTA * ctas
-    return SparseTerms(flops / attention_peak(gpu, "bf16"), np.zeros_like(flops))
+    blocks = tokens * np.ceil(np.asarray(heads, dtype=np.float64) / HEADS_PER_CTA)
+    block_s = 2.0 * top_k * (2.0 * latent + rope) * HEADS_PER_CTA / attention_peak(gpu, "bf16")
+    blocks, block_s = np.broadcast_arrays(blocks, block_s)
+    return SparseTerms(block_s, blocks, np.full(blocks.shape, float(gpu.sm_count)))
 
 
-def index_terms(gpu: Gpu, batch: FloatArray, query: FloatArray, keys: FloatArray, heads: Any, dim: Any) -> SparseTerms:
+def index_terms(gpu: Gpu, batch: FloatArray, query: FloatArray, keys: FloatArray, heads: Any, dim: Any) -> IndexTerms:
     """The indexer's logits in fp8: 2 tokens keys heads dim / peak, and its keys (dim bytes and a scale) read per sequence."""
     compute = 2.0 * batch * query * keys * heads * dim / gpu.peak("fp8")
-    return SparseTerms(compute, batch * keys * (dim + 4.0) / gpu.memory_bytes_per_s)
+    return IndexTerms(compute, batch * keys * (dim + 4.0) / gpu.memory_bytes_per_s)
 
 
 def sparse_attention_law(p: Mapping[str, float], terms: SparseTerms, floor_scale: float = 1.0) -> FloatArray:
-    """``T = t0 + compute / ec``."""
-    return floor_scale * p["t0_s"] + terms.compute_s / p["ec"]
+    """``T = t0 + block max(blocks, SMs / split) / ec``: one wave of CTAs is flat, then the time is linear in query tokens.
+
+    ``split``: CTAs that share one block, 1 on Hopper, 2 on datacentre Blackwell.
+    """
+    waves = np.maximum(terms.blocks, terms.sm_count / p["split"])
+    return floor_scale * p["t0_s"] + terms.block_s * waves / p["ec"]
 
 
-def index_logits_law(p: Mapping[str, float], terms: SparseTerms, floor_scale: float = 1.0) -> FloatArray:
+def index_logits_law(p: Mapping[str, float], terms: IndexTerms, floor_scale: float = 1.0) -> FloatArray:
     """``T = t0 + ((memory/em)^4 + (compute/ec)^4)^(1/4)``."""
     return floor_scale * p["t0_s"] + norm_sum(terms.memory_s / p["em"], terms.compute_s / p["ec"], 4.0)
