@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from specadvisor.calibration import cpu_machine, cpu_run, driver
 from specadvisor.calibration.build_profile import build_profile
 from specadvisor.calibration.cpu_plan import make_cpu_plan
+from specadvisor.calibration.engine_run import with_engine_sections
 from specadvisor.calibration.gpu_run import run_on_gpu
 from specadvisor.calibration.identify import identify
 from specadvisor.calibration.plan import Plan, make_plan
@@ -45,12 +46,15 @@ def plan_for(
     quick: bool = False,
     model: Architecture | None = None,
     tp: int = 1,
+    engine: str = "",
     formats: Iterable[str] | None = None,
 ) -> Plan:
     """The plan that ``calibrate`` with these arguments follows; needs the GPU only for ``auto``."""
     if _device(device) == "cpu":
         return make_cpu_plan(quick=quick, model=model, tp=tp)
-    return make_plan(load_gpu(gpu).sm, quick=quick, model=model, tp=tp, formats=formats)
+    sm = load_gpu(gpu).sm
+    plan = make_plan(sm, quick=quick, model=model, tp=tp, formats=formats)
+    return with_engine_sections(plan, resolve("engine", engine or "vllm"), sm, quick)
 
 
 def calibrate(
@@ -88,6 +92,7 @@ def calibrate(
         if driver.is_stand_in():
             refuse_stand_in(path)
         plan = make_plan(found.sm, quick=quick, model=model, tp=tp, formats=formats)
+        plan = with_engine_sections(plan, engine, found.sm, quick)
         run = run_on_gpu(opened, found, plan, engine, report)
     profile, notes = build_profile(run, found)
     return _saved(replace(run, notes=[*run.notes, *notes]), profile, found, path, datasheet=not listed)

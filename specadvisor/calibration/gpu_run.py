@@ -119,7 +119,7 @@ def _measure(machine: _Machine, section: Section, step: Callable[[], None]) -> t
     if section.operator == "attention":
         return measure_attention(bench, machine.attention, section.points, step)
     if section.operator == "engine":
-        return measure_engine_section(section, step, machine.engine)
+        return measure_engine_section(section, step, machine.engine, bench.device.compute_capability, bench.device.l2_bytes)
     return _measure_gemm(machine, section, step)
 
 

@@ -45,6 +45,9 @@ class Row:
     page_size: int | None = None
     tile_rows: int | None = None
     splits: int | None = None
+    tokens: int | None = None
+    hidden: int | None = None
+    intermediate: int | None = None
     experts: int | None = None
     top_k: int | None = None
     ranks: int | None = None

@@ -49,9 +49,9 @@ def calibrate(
     if from_measurements is not None:
         return _fit_only(gpu, from_measurements, out, format)
     architecture = _model(model)
-    if dry_run:
-        return _show_plan(gpu, device, quick, architecture, tp, only, format)
     options = {"quick": quick, "model": architecture, "tp": tp, "engine": engine, "formats": only or None}
+    if dry_run:
+        return _show_plan(gpu, device, options, format)
     try:
         if executor is not None:
             return _fleet(executor, options, out, format)
@@ -82,13 +82,13 @@ def _planned_seconds(gpu: str, device: str, options: dict[str, Any]) -> float:
     """For the progress bar only: a GPU that is not in the catalogue is planned like a Hopper."""
     from specadvisor.calibration import plan_for
 
-    chosen = {key: options[key] for key in ("quick", "model", "tp", "formats")}
+    chosen = {key: options[key] for key in ("quick", "model", "tp", "engine", "formats")}
     try:
         return plan_for(gpu, device, **chosen).seconds
     except InputError:
         from specadvisor.calibration.plan import make_plan
 
-        return make_plan(90, **chosen).seconds
+        return make_plan(90, quick=bool(options["quick"])).seconds
 
 
 @contextmanager
@@ -104,10 +104,10 @@ def _progress(total_s: float) -> Iterator[Progress]:
         yield lambda done_s, what: bar.update(task, completed=done_s, description=what)
 
 
-def _show_plan(gpu: str, device: str, quick: bool, model: Any, tp: int, only: list[str] | None, format: str) -> None:
+def _show_plan(gpu: str, device: str, options: dict[str, Any], format: str) -> None:
     from specadvisor.calibration import plan_for
 
-    plan: Plan = plan_for(gpu, device, quick=quick, model=model, tp=tp, formats=only or None)
+    plan: Plan = plan_for(gpu, device, **options)
     rows = [{"section": s.name, "points": len(s.points), "seconds": round(s.seconds, 1)} for s in plan.sections]
     _emit("Plan", rows, format)
     opt.note(f"about {plan.seconds:.0f} s in all; nothing was measured")
