@@ -7,8 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from specadvisor.drafters.base import Drafter, Load, Round
+from specadvisor.drafters.facts import engine_facts
 from specadvisor.model.architecture import Linear
 from specadvisor.ranges import FloatArray
+from specadvisor.serving import ServingEngine, version_key
 from specadvisor.step.deployment import Deployment
 from specadvisor.step.head import head_time, sampling_time
 from specadvisor.step.layers import layers_time, linear_time
@@ -39,12 +41,24 @@ class SequentialDrafter(Drafter):
             again = again + sampling_time(deployment, batch * width, head.out_features)
             draft = draft + again.scaled(k - 1.0)
         layers = k * self.layer_count
+        launches = self.launches(deployment, k, layers)
+        if self.launches_eagerly(deployment.serving):
+            missing = np.maximum(0.0, layers * deployment.serving.eager_layer_s - draft.total_s)
+            launches = self.launches(deployment, k, 0.0).plus("host", missing)
         return Round(
-            draft=draft + self.launches(deployment, k, layers),
+            draft=draft + launches,
             verified_tokens=self.tree.verified(k) if self.tree else k + 1.0,
             sequential_passes=k,
             draft_layers=layers,
         )
+
+    def launches_eagerly(self, serving: ServingEngine) -> bool:
+        """True for kinds and versions whose passes run without a graph, bound by their launches."""
+        facts = engine_facts()["eager_passes"]
+        versions = facts.get(serving.id)
+        if self.kind not in facts["kinds"] or not versions:
+            return False
+        return bool(version_key(versions["since"]) <= version_key(serving.version) < version_key(versions["until"]))
 
     @property
     def step_head(self) -> Linear:

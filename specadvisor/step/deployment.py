@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from specadvisor.errors import InputError
 from specadvisor.formats import KV_BYTES
@@ -10,6 +11,15 @@ from specadvisor.hardware.gpu import Gpu
 from specadvisor.ids import resolve
 from specadvisor.model.architecture import Architecture
 from specadvisor.serving import ServingEngine
+
+# Long serving runs hold lower clocks than a kernel benchmark of a few milliseconds: power-limited datacentre parts reach
+# this share of the rate that the kernel laws were fitted on (FlashMLA: 865 of 990 TFLOP/s on one operator; fitted on
+# published sweeps, leave-family-out: benchmarks/serving_fit.py).
+SUSTAINED_COMPUTE = 0.75
+SUSTAINED_FAMILIES = (80, 90, 100, 103)
+# Plain decoding answers to the SM clock with an elasticity of 0.23-0.30 (RTX 3090, published clock grid): reading
+# memory needs the SMs too.
+MEMORY_CLOCK_ELASTICITY = 0.27
 
 
 @dataclass(frozen=True)
@@ -19,6 +29,7 @@ class Deployment:
     arrives here: batch and concurrency are always per replica.
 
     ``async_scheduling``: None = the engine's default. ``graphs`` False: every kernel is launched by the host.
+    ``sustained_compute``: share of the benchmarked compute rate that a long run holds on datacentre GPUs.
     """
 
     model: Architecture
@@ -31,6 +42,7 @@ class Deployment:
     kv_format: str = ""
     graphs: bool = True
     async_scheduling: bool | None = None
+    sustained_compute: float = SUSTAINED_COMPUTE
 
     def __post_init__(self) -> None:
         for name in ("tp", "ep", "dp", "pp"):
@@ -42,6 +54,16 @@ class Deployment:
             raise InputError("ep", self.ep, f"at most tp * dp = {self.tp * self.dp} ranks")
         kv_format = resolve("KV format", self.kv_format) if self.kv_format else self.model.kv_format
         object.__setattr__(self, "kv_format", kv_format)
+
+    @cached_property
+    def running_gpu(self) -> Gpu:
+        """The GPU at the clocks of a long run: what the step model times its operators on."""
+        gpu = self.gpu
+        return replace(
+            gpu,
+            clock_scale=gpu.clock_scale * (self.sustained_compute if gpu.sm in SUSTAINED_FAMILIES else 1.0),
+            memory_bytes_per_s=gpu.memory_bytes_per_s * gpu.clock_scale**MEMORY_CLOCK_ELASTICITY,
+        )
 
     @property
     def kv_element_bytes(self) -> float:

@@ -34,4 +34,4 @@ def sampling_time(deployment: Deployment, rows: Any, vocab: int) -> StepTime:
     Their number is a property of the engine's sampler (``ServingEngine.sampling_passes``).
     """
     logits: FloatArray = np.asarray(rows, dtype=float) * vocab * LOGIT_BYTES
-    return StepTime({"sampling": deployment.serving.sampling_passes * kernels.memory_pass_s(deployment.gpu, logits)})
+    return StepTime({"sampling": deployment.serving.sampling_passes * kernels.memory_pass_s(deployment.running_gpu, logits)})

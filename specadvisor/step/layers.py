@@ -31,7 +31,7 @@ def gemms_s(deployment: Deployment, linears: Iterable[Linear], rows: Any, tp: in
         n_out = sum(m.on_rank(tp)[0] for m in members)
         k_in = max(m.on_rank(tp)[1] for m in members)
         seconds = seconds + kernels.gemm_s(
-            deployment.gpu, rows, n_out, k_in, weight_format, deployment.serving.id, floor_scale=floor_scale
+            deployment.running_gpu, rows, n_out, k_in, weight_format, deployment.serving.id, floor_scale=floor_scale
         )
     return seconds
 
@@ -41,7 +41,7 @@ def all_reduce_s(deployment: Deployment, rows: Any, width: float, ranks: int) ->
     if ranks == 1:
         return np.zeros(())
     message = np.asarray(rows, dtype=float) * width * ACTIVATION_BYTES
-    return kernels.all_reduce_s(deployment.gpu, message, ranks, deployment.serving.id)
+    return kernels.all_reduce_s(deployment.running_gpu, message, ranks, deployment.serving.id)
 
 
 def linear_time(deployment: Deployment, linears: Sequence[Linear], rows: Any, *, tp: int | None = None) -> StepTime:
@@ -88,7 +88,7 @@ def _elementwise_s(deployment: Deployment, layers: Sequence[Layer], tokens: Floa
     seconds = np.zeros(())
     for layer in layers:
         share = HIDDEN_PASSES_PER_LAYER / KERNELS_PER_LAYER * _width(layer) * ACTIVATION_BYTES * tokens
-        one = kernels.memory_pass_s(deployment.gpu, share, floor_scale=deployment.floor_scale)
+        one = kernels.memory_pass_s(deployment.running_gpu, share, floor_scale=deployment.floor_scale)
         seconds = seconds + layer.count * KERNELS_PER_LAYER * one
     return seconds
 
@@ -101,7 +101,7 @@ def _width(layer: Layer) -> float:
 def _mixer_time(
     deployment: Deployment, layer: Layer, batch: Any, query_tokens: Any, context: Any, ranks: int, kv_format: str
 ) -> StepTime:
-    mixer, gpu, engine, floor = layer.mixer, deployment.gpu, deployment.serving.id, deployment.floor_scale
+    mixer, gpu, engine, floor = layer.mixer, deployment.running_gpu, deployment.serving.id, deployment.floor_scale
     if isinstance(mixer, Recurrent):
         state = (mixer.state_bytes + mixer.conv_state_bytes) / ranks
         return StepTime({"recurrent": kernels.recurrent_s(gpu, batch, query_tokens, state, engine, floor_scale=floor)})
@@ -130,14 +130,17 @@ def _mixer_time(
 
 
 def _experts_time(deployment: Deployment, layer: Layer, tokens: FloatArray, ranks: int) -> StepTime:
+    """Routed experts. Their floor is that of about six kernels (routing, permutation, products), mostly run time: a graph
+    does not shorten it, so it is not scaled.
+    """
     experts = layer.feed_forward
     if not isinstance(experts, Moe):
         return StepTime()
     ep = min(deployment.ep, ranks * deployment.dp)
     seen = tokens * deployment.dp if ep > ranks else tokens
     seconds = kernels.moe_s(
-        deployment.gpu, seen, experts.hidden, experts.intermediate, experts.experts, experts.top_k, experts.format,
-        max(1, ranks // ep), ep, engine=deployment.serving.id, matrices=experts.matrices, floor_scale=deployment.floor_scale,
+        deployment.running_gpu, seen, experts.hidden, experts.intermediate, experts.experts, experts.top_k, experts.format,
+        max(1, ranks // ep), ep, engine=deployment.serving.id, matrices=experts.matrices,
     )  # fmt: skip
     return StepTime({"moe": seconds})
 

@@ -49,13 +49,13 @@ def predict(table: pd.DataFrame, configs: Sequence[str], acceptance: Acceptance 
     concurrency, there the largest k with a list, else with a length). Rows without any take the catalogue's prior.
     """
     rows = list(table.itertuples())
-    given = _shared_rows(rows) if acceptance == "once" else {row.Index: row for row in rows}
+    given = _shared_rows(rows) if acceptance == "once" else _nearest_rows(rows)
     found: dict[int, dict[str, Any]] = {}
     curves: dict[int, Survival | None] = {}
     by_setup: dict[SetupKey, list[Any]] = {}
     for row in rows:
         try:
-            curves[row.Index] = own_acceptance(given[row.Index]) if row.Index in given else None
+            curves[row.Index] = _curve(row, given.get(row.Index))
         except SpecadvisorError as error:
             found[row.Index] = {"reason": str(error)}
         else:
@@ -73,6 +73,30 @@ def predict(table: pd.DataFrame, configs: Sequence[str], acceptance: Acceptance 
     result["reason"] = result.reason.fillna("")
     result["warnings"] = result.warnings.fillna("")
     return with_choice(result, table)
+
+
+def _curve(row: Any, given: Any) -> Survival | None:
+    """The acceptance measured in row ``given``, named so where that is another row."""
+    curve = own_acceptance(given) if given is not None else None
+    if curve is None or given.Index == row.Index:
+        return curve
+    return replace(curve, source=f"{curve.source} at k = {given.k}, concurrency {given.concurrency:g}")
+
+
+def _nearest_rows(rows: Sequence[Any]) -> dict[int, Any]:
+    """For each row itself where it has an acceptance, else the row of its group with the nearest k that has one.
+
+    A run at one k tells the acceptance at the others of the same setting; absent where the group has none.
+    """
+    measured: dict[str, list[Any]] = {}
+    for row in rows:
+        if row.survival or row.accept_len == row.accept_len:
+            measured.setdefault(row.group_id, []).append(row)
+    return {
+        row.Index: min(measured[row.group_id], key=lambda other: (abs(other.k - row.k), not other.survival))
+        for row in rows
+        if row.group_id in measured
+    }
 
 
 def _shared_rows(rows: Sequence[Any]) -> dict[int, Any]:
