@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -28,6 +29,8 @@ COLUMNS = (
     "id", "source", "target", "kind", "drafter", "k", "tree", "dataset", "category", "temperature", "engine", "length",
     "rate", "positions", "positions_kind", "hit_share", "how", "notes",
 )  # fmt: skip
+# Sites that show the results of a paper.
+_PAPER_OF_SITE = {"specdecode-bench.github.io": "arxiv.org/abs/2601.11580"}
 _SERVED = ("sglang", "vllm", "tensorrt-llm", "vllm-ascend", "llama.cpp", "ninfer", "tilert", "exllamav3", "mlx")
 _SPEED_BENCH_SOURCES = ("arxiv-2604.09557", "nemotron-3-super", "nemotron-3-ultra")
 
@@ -150,6 +153,28 @@ def load_rows() -> tuple[Row, ...]:
 def load_sources() -> dict[str, Source]:
     """Sources by id."""
     return {cells["source"]: Source(cells["source"], cells["address"], cells["date"]) for cells in _lines("sources.csv")}
+
+
+def same_source(address: str) -> tuple[str, ...]:
+    """Ids of the catalogue's sources that share a publication or repository with ``address``.
+
+    Predictions of measurements from there must not use priors that hold them (``prior(exclude_sources=...)``).
+    """
+    wanted = _publication(address)
+    return tuple(source.id for source in load_sources().values() if wanted and _publication(source.address) == wanted)
+
+
+def _publication(address: str) -> str:
+    """arXiv id, or owner/repository, or else the host."""
+    text = address.lower()
+    for site, publication in _PAPER_OF_SITE.items():
+        text = text.replace(site, publication)
+    if found := re.search(r"arxiv\.org/abs/([\d.]+)", text):
+        return found[1]
+    if found := re.search(r"(?:github|huggingface)\.(?:com|co)/([^/\s]+/[^/\s]+)", text):
+        return found[1]
+    found = re.match(r"https?://([^/\s]+)", text)
+    return found[1] if found else text.strip()
 
 
 def read_rows(path: str | Path) -> list[Row]:

@@ -70,7 +70,7 @@ def _table(exclude: tuple[str, ...]) -> PriorTable:
 
 def prior(
     kind: str, workload: str | Mapping[str, float] = "mixed", temperature: float = 0.0, k_max: int = 16,
-    exclude_sources: Sequence[str] = (), *, context: float | None = None, trained_context: float | None = None,
+    exclude_sources: str | Sequence[str] = (), *, context: float | None = None, trained_context: float | None = None,
     language: str = "en",
 ) -> Survival:  # fmt: skip
     """The catalogue's survival curve of ``kind`` on ``workload`` (an id, ``"coding:0.7,chat:0.3"`` or a mapping).
@@ -81,7 +81,8 @@ def prior(
     """
     kind = resolve("drafter", kind)
     mix = parse_mix(workload)
-    table = _table(tuple(sorted(exclude_sources)))
+    exclude = (exclude_sources,) if isinstance(exclude_sources, str) else tuple(sorted(exclude_sources))
+    table = _table(exclude)
     if not np.isfinite(temperature) or temperature < 0:
         raise InputError("temperature", temperature, "a number of at least 0")
     if k_max < 1:

@@ -23,7 +23,7 @@ Acceptance = Literal["row", "once"]
 COLUMNS = (
     "case_id", "group_id", "k", "concurrency", "drafter_kind", "predicted_throughput_speedup", "predicted_tpot_speedup", "low",
     "high", "acceptance_source", "chosen_k", "profile_state", "baseline_step_ms", "round_ms", "draft_ms", "acceptance_length",
-    "tpot_low", "tpot_high", "acceptance_known", "warnings", "reason",
+    "tpot_low", "tpot_high", "favourable", "acceptance_known", "warnings", "reason",
 )  # fmt: skip
 _STATES = ("measured", "sibling", "extrapolated")
 
@@ -118,12 +118,12 @@ def _case(row: Any) -> tuple[str, ...]:
 
 def _predict_setup(setup: Setup, rows: list[Any], curves: Mapping[int, Survival | None]) -> dict[int, dict[str, Any]]:
     """All rows of one setup in one vectorised evaluation."""
-    priors: dict[tuple[str, float], Survival] = {}
+    priors: dict[tuple[str, str, float], Survival] = {}
     used: list[Survival] = []
     for row in rows:
         curve = curves[row.Index]
         if curve is None:
-            condition = (row.workload, row.temperature if row.temperature == row.temperature else 0.0)
+            condition = (row.source_url, row.workload, row.temperature if row.temperature == row.temperature else 0.0)
             curve = priors.get(condition) or priors.setdefault(condition, catalogue_acceptance(row, setup.drafter))
         used.append(curve)
     ranges = [curve.range(int(row.k)) for curve, row in zip(used, rows, strict=True)]
@@ -164,6 +164,7 @@ def _figures(result: Evaluation, n: int) -> dict[str, FloatArray]:
         "round_ms": 1e3 * result.round_s,
         "draft_ms": 1e3 * result.draft_s,
         "acceptance_length": result.acceptance_length.mid,
+        "favourable": result.favourable,
     }
     return {name: np.broadcast_to(values, (n,)) for name, values in figures.items()}
 
@@ -196,4 +197,5 @@ def _chosen(group: Group, rows: pd.DataFrame) -> int:
     if not group.has_baseline:
         return int(rows.k.to_numpy()[int(np.argmax(mid))])
     known = bool(rows.acceptance_known.all())
-    return choose_k(rows.k.to_numpy(), Range(low, mid, high), acceptance_known=known).k
+    favourable = mid * rows.favourable.to_numpy(float)
+    return choose_k(rows.k.to_numpy(), Range(low, mid, high), acceptance_known=known, favourable=favourable).k

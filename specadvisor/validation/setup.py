@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from specadvisor.acceptance import Survival, from_cumulative, from_length, prior
+from specadvisor.acceptance.catalogue import same_source
 from specadvisor.drafters import Drafter, load_drafter
 from specadvisor.errors import InputError
 from specadvisor.hardware import Gpu, load_gpu
@@ -164,10 +165,13 @@ def own_acceptance(row: Any) -> Survival | None:
 
 
 def catalogue_acceptance(row: Any, drafter: Drafter) -> Survival:
-    """The catalogue's prior for the row's drafter, workload and temperature (a tree's gain included)."""
+    """The catalogue's prior for the row's drafter, workload and temperature (a tree's gain included).
+
+    Rows of the catalogue that come from the sweep's own source do not take part.
+    """
     workload = row.workload if row.workload in WORKLOADS else "mixed"
     temperature = row.temperature if row.temperature == row.temperature else 0.0
-    chain = prior(drafter.kind, workload, float(temperature), k_max=K_MAX)
+    chain = prior(drafter.kind, workload, float(temperature), K_MAX, same_source(row.source_url))
     if drafter.tree is None:
         return chain
     s = drafter.survival(chain.s, workload=workload, temperature=float(temperature))

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specadvisor.acceptance import parse_mix, prior
+from specadvisor.acceptance.catalogue import same_source
 from specadvisor.acceptance.effects import context_factor
 from specadvisor.acceptance.priors import shipped_table
 from specadvisor.errors import InputError
@@ -81,6 +82,16 @@ def test_excluded_sources_change_the_prior_and_are_gone_from_its_rows() -> None:
     assert not np.allclose(whole.s, without.s)
     assert without.sigma >= 0.9 * whole.sigma
     np.testing.assert_allclose(prior("eagle3", "coding", exclude_sources=("no such source",)).s, whole.s, atol=0.02)
+
+
+def test_measurements_of_a_source_find_its_rows() -> None:
+    assert same_source("https://github.com/sgl-project/SpecForge/blob/main/docs/spec_bundle/public/raw_data/data.json") == (
+        "specforge-data",
+    )
+    assert same_source("https://specdecode-bench.github.io") == ("arxiv-2601.11580",)
+    blog = same_source("https://github.com/vllm-project/vllm-project.github.io/blob/main/_posts/2026-03-13-p-eagle.md")
+    assert len(blog) > 5
+    assert same_source("https://github.com/somebody/else") == ()
 
 
 def test_context_beyond_training_follows_the_published_decay() -> None:
