@@ -103,6 +103,7 @@ def priors() -> None:
             inside = bool(abs(distance) <= Z80 * cell.level_sd)
             by_kind[row.kind].append((float(distance), inside, share, cell.sigma / cell.level_sd))
     print("   one vote per source; error of log(AL - 1), measured minus predicted; share inside the 80% interval")
+    print("   priors are for SPEED-Bench class loads: rows of papers' own harnesses are expected to lie above (bias > 0)")
     for kind, found in sorted(by_kind.items(), key=lambda item: FAMILY_OF[item[0]]):
         d, inside, weight, slope = (np.array(column, dtype=float) for column in zip(*found, strict=True))
         error = d * slope
