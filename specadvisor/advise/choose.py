@@ -36,21 +36,24 @@ class Choice:
         return self.plateau[0]
 
 
-def choose_k(k: ArrayLike, gain: Range, *, acceptance_known: bool, plain: float = 1.0) -> Choice:
+def choose_k(
+    k: ArrayLike, gain: Range, *, acceptance_known: bool, plain: float = 1.0, favourable: ArrayLike | None = None
+) -> Choice:
     """The choice among ``k`` (1-D, each at least 1) and 0, for gains over k = 0 along the same axis.
 
-    ``plain``: the gain of k = 0 itself, 1 unless plain decoding misses a stated limit (then 0).
+    ``plain``: the gain of k = 0 itself, 1 unless plain decoding misses a stated limit (then 0). ``favourable``: the gains
+    at the upper end of the acceptance alone (``Evaluation.favourable``), ``gain.high`` without it.
 
     Acceptance known: the argmax of the expected objective, 0 included. Acceptance from the catalogue only: a catalogue
-    value never says "off" by itself, so 0 is chosen only where even favourable acceptance loses (every ``gain.high``
-    below 1); else the usual k (nearest to 3) stands unless another k beats it by more than the noise.
+    value never says "off" by itself, so 0 is chosen only where the costs lose even at favourable acceptance; else the
+    usual k (nearest to 3) stands unless another k beats it by more than the noise.
     """
     ks = np.asarray(k, dtype=int)
     mid = np.asarray(gain.mid, dtype=float)
     best = int(np.argmax(mid))
     if acceptance_known:
         index = best if mid[best] > plain else None
-    elif np.all(np.asarray(gain.high) < plain):
+    elif np.all(np.asarray(gain.high if favourable is None else favourable) < plain):
         index = None
     else:
         usual = int(np.argmin(np.abs(ks - USUAL_K)))

@@ -76,6 +76,13 @@ class Evaluation:
         """AL * step / round with both as admitted, prefill left out: the speed-up of the decode loop alone."""
         return self.acceptance_length.mid * self.baseline.total_s / self.round.total_s
 
+    @property
+    def favourable(self) -> FloatArray:
+        """Factor on a speed-up if the acceptance were at the upper end of its interval and the costs as expected."""
+        length = np.asarray(self.acceptance_length.high) / self.acceptance_length.mid
+        decode = self.round.total_s / (self.tpot_s * self.acceptance_length.mid)
+        return np.asarray(length / (decode + (1.0 - decode) * length))
+
 
 @dataclass(frozen=True)
 class Baseline:

@@ -42,14 +42,18 @@ def plain_grid(deployment: Deployment, load: Load, loads: Sequence[int]) -> Base
     return baseline(deployment, users, float(load.context), load.input_tokens, load.output_tokens)
 
 
-def choices(found: Gains, k: FloatArray, known: bool) -> tuple[Choice, ...]:
+def choices(found: Gains, evaluation: Evaluation, known: bool) -> tuple[Choice, ...]:
     """The choice of k at each load."""
-    gain = [np.broadcast_to(v, np.shape(found.meets)) for v in (found.gain.low, found.gain.mid, found.gain.high)]
-    columns = range(np.shape(found.meets)[1])
+    shape = np.shape(found.meets)
+    gain = [np.broadcast_to(v, shape) for v in (found.gain.low, found.gain.mid, found.gain.high)]
+    good = np.broadcast_to(found.gain.mid * evaluation.favourable, shape)
     return tuple(
-        choose_k(k.ravel(), Range(*(v[:, c] for v in gain)), acceptance_known=known, plain=float(found.plain[c]))
-        for c in columns
-    )
+        choose_k(
+            evaluation.k.ravel(), Range(*(v[:, c] for v in gain)), acceptance_known=known, plain=float(found.plain[c]),
+            favourable=good[:, c],
+        )
+        for c in range(shape[1])
+    )  # fmt: skip
 
 
 def anchored(
@@ -103,7 +107,10 @@ def _over_loads(curve: Curve) -> Choice:
 
     gain = Range(mean(curve.gain.low), mean(curve.gain.mid), mean(curve.gain.high))
     plain = float(np.exp(np.log(np.maximum(curve.gains.plain, 1e-9)).mean()))
-    return choose_k(curve.evaluation.k.ravel(), gain, acceptance_known=curve.acceptance_known, plain=plain)
+    good = mean(curve.gain.mid * curve.evaluation.favourable)
+    return choose_k(
+        curve.evaluation.k.ravel(), gain, acceptance_known=curve.acceptance_known, plain=plain, favourable=good
+    )
 
 
 def schedule_of(deployment: Deployment, load: Load, curve: Curve, fix: Correction | None) -> Schedule:
@@ -112,7 +119,7 @@ def schedule_of(deployment: Deployment, load: Load, curve: Curve, fix: Correctio
     plain = plain_grid(deployment, load, loads)
     evaluation = grid(deployment, curve.drafter, curve.survival, load, loads, plain)
     found = gains(deployment, curve.drafter, load, evaluation, fix)
-    picked = choices(found, evaluation.k, curve.acceptance_known)
+    picked = choices(found, evaluation, curve.acceptance_known)
     drafter = curve.drafter.on(deployment)
     users, replicas = per_replica(np.asarray(loads, dtype=float)[None, :], deployment.dp)
     context = np.asarray(float(load.context))

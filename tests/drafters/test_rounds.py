@@ -83,9 +83,13 @@ class TestBytesReadPerRound:
 
 class TestVerifiedTokens:
     def test_chains_verify_k_plus_one(self, qwen8b: Architecture, deploy: MakeDeployment) -> None:
-        for kind in ("draft_model", "eagle", "eagle3", "p_eagle", "pard", "dflash", "dspark", "ngram"):
+        for kind in ("draft_model", "eagle", "eagle3", "p_eagle", "pard", "dflash", "dspark"):
             done = load_drafter(kind, qwen8b).round(deploy(qwen8b), 2.0, np.array([1.0, 5.0]), 10.0, 2.0)
             assert done.verified_tokens.tolist() == [2.0, 6.0], kind
+
+    def test_lookups_verify_drafts_only_after_a_match(self, qwen8b: Architecture, deploy: MakeDeployment) -> None:
+        done = load_drafter("ngram", qwen8b).round(deploy(qwen8b), 2.0, np.array([1.0, 5.0]), 10.0, 1.6)
+        assert done.verified_tokens.tolist() == pytest.approx([2.0, 2.0])
 
     @pytest.mark.parametrize(
         ("kind", "tree", "k", "verified"),

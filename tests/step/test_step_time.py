@@ -6,6 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specadvisor import kernels
+from specadvisor.hardware import load_gpu
+from specadvisor.model.architecture import Linear
 from specadvisor.step import Deployment, StepTime, layers_time, linear_time, target_step
 from specadvisor.step.target import padded_rows
 
@@ -28,7 +30,7 @@ def test_adding_and_scaling_keep_every_component() -> None:
 
 
 def test_fused_matrices_run_as_one_gemm(deploy) -> None:
-    deployment = deploy()
+    deployment = deploy(sustained_compute=1.0)
     linears = attention_layer().linears
     qkv = kernels.gemm_s(deployment.gpu, 8.0, 512, 256, "bf16", "vllm", floor_scale=0.3)
     out = kernels.gemm_s(deployment.gpu, 8.0, 256, 256, "bf16", "vllm", floor_scale=0.3)
@@ -37,7 +39,7 @@ def test_fused_matrices_run_as_one_gemm(deploy) -> None:
 
 
 def test_plain_decoding_is_the_sum_of_its_operators(deploy) -> None:
-    deployment = deploy(attention_layer(1))
+    deployment = deploy(attention_layer(1), sustained_compute=1.0)
     gpu, floor = deployment.gpu, 0.3
     shapes = ((512, 256), (256, 256), (1024, 256), (256, 512))
     gemm = sum(kernels.gemm_s(gpu, 4.0, n, k, floor_scale=floor) for n, k in shapes)
@@ -98,6 +100,25 @@ def test_a_window_bounds_the_attention(deploy) -> None:
     deployment = deploy(attention_layer(window=128))
     near, far = (float(target_step(deployment, 8, 1, c)["attention"]) for c in (256, 100_000))
     assert near == far
+
+
+def test_a_long_run_holds_lower_clocks_on_datacentre_gpus(deploy) -> None:
+    full, sustained = deploy(sustained_compute=1.0), deploy(sustained_compute=0.75)
+    assert sustained.running_gpu.peak("bf16") == pytest.approx(0.75 * full.running_gpu.peak("bf16"))
+    assert sustained.running_gpu.memory_bytes_per_s == full.running_gpu.memory_bytes_per_s
+    square = [Linear("square", 8192, 8192)]
+    for rows, ratio in ((8192, 1 / 0.75), (1, 1.0)):
+        slow, fast = (float(linear_time(d, square, rows)["gemm"]) for d in (sustained, full))
+        assert slow / fast == pytest.approx(ratio, rel=0.02)
+
+
+def test_a_lower_clock_slows_memory_less_than_compute() -> None:
+    from .parts import PlainEngine, model
+
+    gpu = load_gpu("rtx_3090", clock_hz=1695e6 / 2)
+    running = Deployment(model(), gpu, PlainEngine()).running_gpu  # type: ignore[arg-type]
+    assert running.memory_bytes_per_s / gpu.memory_bytes_per_s == pytest.approx(0.5**0.27)
+    assert running.peak("bf16") == gpu.peak("bf16")
 
 
 def test_matrices_see_the_padded_batch(deploy) -> None:
