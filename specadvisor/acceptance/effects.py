@@ -62,6 +62,19 @@ def context_factor(kind: str, context: float, trained_context: float | None) -> 
     return factor, f"context {context:g} is beyond the trained {trained_context:g}: AL - 1 times {factor:.2f}"
 
 
+# Away from the context where acceptance was measured: AL - 1 falls as a power of the context. DFlash paper, Table 4
+# (gov_report): AL 4.53 at 1k, 2.09 at 32k, so AL - 1 falls by 32**-0.34; EAGLE-3 falls faster past its trained context.
+CONTEXT_POWER = 0.34
+SHORT_CONTEXT = 2048.0
+
+
+def context_shift(kind: str, context: float, measured_context: float) -> float:
+    """Factor on AL - 1 at ``context`` where it was measured at ``measured_context`` (below 2k both count as 2k)."""
+    if kind in CONTEXT_STABLE or kind == "dflash2":
+        return 1.0
+    return float((max(context, SHORT_CONTEXT) / max(measured_context, SHORT_CONTEXT)) ** -CONTEXT_POWER)
+
+
 def language_note(kind: str, language: str) -> str:
     """Why a prior in another language uses the multilingual level."""
     pruned = " (a pruned draft vocabulary makes it worse)" if kind.startswith("eagle") else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -10,9 +11,11 @@ import numpy as np
 import pandas as pd
 
 from specadvisor.acceptance import Survival
+from specadvisor.acceptance.effects import context_shift, with_gain
 from specadvisor.advise.choose import choose_k
 from specadvisor.advise.evaluate import Evaluation, baseline, evaluate
 from specadvisor.errors import SpecadvisorError
+from specadvisor.ids import resolve
 from specadvisor.kernels import error_band
 from specadvisor.ranges import FloatArray, Range
 from specadvisor.step import Deployment
@@ -76,10 +79,12 @@ def predict(table: pd.DataFrame, configs: Sequence[str], acceptance: Acceptance 
 
 
 def _curve(row: Any, given: Any) -> Survival | None:
-    """The acceptance measured in row ``given``, named so where that is another row."""
+    """The acceptance measured in row ``given``, moved to this row's context and named so where that is another row."""
     curve = own_acceptance(given) if given is not None else None
     if curve is None or given.Index == row.Index:
         return curve
+    kind = resolve("drafter", row.drafter_kind)
+    curve = with_gain(curve, context_shift(kind, load_of(row).context, load_of(given).context), int(given.k))
     return replace(curve, source=f"{curve.source} at k = {given.k}, concurrency {given.concurrency:g}")
 
 
@@ -106,14 +111,16 @@ def _shared_rows(rows: Sequence[Any]) -> dict[int, Any]:
         has_list = bool(row.survival)
         if not has_list and row.accept_len != row.accept_len:
             continue
-        rank = (-row.concurrency, has_list, row.k)
+        rank = (-row.concurrency, has_list, row.k, -load_of(row).context)
         if _case(row) not in best or rank > best[_case(row)][0]:
             best[_case(row)] = (rank, row)
     return {row.Index: best[_case(row)][1] for row in rows if _case(row) in best}
 
 
 def _case(row: Any) -> tuple[str, ...]:
-    return row.case_id, row.drafter_kind, row.drafter_config, row.tree
+    """Case, drafter (its name, where the notes give one) and tree."""
+    named = re.search(r"drafter: ([^;]+)", row.notes)
+    return row.case_id, row.drafter_kind, row.drafter_config, named[1].strip() if named else "", row.tree
 
 
 def _predict_setup(setup: Setup, rows: list[Any], curves: Mapping[int, Survival | None]) -> dict[int, dict[str, Any]]:
