@@ -64,7 +64,12 @@ def main() -> int:
     points, rate = grid_points_per_s()
     rows = [
         ("--help / import typer, rich", helped / plain, HELP_LIMIT, helped / plain <= HELP_LIMIT),
-        ("recommend / import numpy, typer, rich", recommended / numeric, RECOMMEND_LIMIT, recommended / numeric <= RECOMMEND_LIMIT),
+        (
+            "recommend / import numpy, typer, rich",
+            recommended / numeric,
+            RECOMMEND_LIMIT,
+            recommended / numeric <= RECOMMEND_LIMIT,
+        ),
         (f"grid of {points:,} points, points/s", rate, POINTS_PER_S_LIMIT, rate >= POINTS_PER_S_LIMIT),
     ]
     for name, value, limit, good in rows:

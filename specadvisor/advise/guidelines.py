@@ -52,7 +52,10 @@ class Guideline:
 
 @dataclass(frozen=True, slots=True)
 class GuidelineTrace:
-    """The guidelines at one load for one drafter run at ``k``; ``binding`` is the number of the one that ends k there."""
+    """The guidelines at one load for one drafter run at ``k``.
+
+    ``binding`` is the number of the one that ends k there, 0 where the next draft token would still pay.
+    """
 
     concurrency: int
     drafter: str
@@ -195,7 +198,7 @@ def _fifth(drafter: Drafter, survival: Survival, at: Point) -> Guideline:
 
 
 def _binding(survival: Survival, at: Point) -> tuple[int, str]:
-    """Which guideline ends k where it is: the one behind most of what the next draft token costs."""
+    """Which guideline ends k where it is: the one behind most of what the next draft token costs; 0 while that pays."""
     now = 0 if at.index is None else at.index + 1
     if now >= at.ks.size:
         return 5, f"the drafter proposes no more than k = {at.ks[-1]}"
@@ -207,6 +210,9 @@ def _binding(survival: Survival, at: Point) -> tuple[int, str]:
     if fewer < 1.0 and equal > 1.0:
         reason = f"rounds alone would still gain at k = {at.ks[nxt]}, but the KV pool then runs {at.batch[nxt]:.0f} requests"
         return 1, reason + f" instead of {batch:.0f}"
+    cost = float(at.times_s[now + 1] / at.times_s[now] - 1.0)
+    if gain > cost and fewer >= 1.0:
+        return 0, f"nothing binds yet: k = {at.ks[nxt]} brings {gain:.1%} and costs {cost:.1%}"
     growth = _growth(at, now)
     name, seconds = max(growth.items(), key=lambda item: item[1])
     if gain < NEGLIGIBLE_GAIN and seconds / at.times_s[now] < NEGLIGIBLE_GAIN:
@@ -217,11 +223,7 @@ def _binding(survival: Survival, at: Point) -> tuple[int, str]:
     number = 2 if name == "recurrent" else number
     what = {"draft": "drafting", "recurrent": "the recurrent state", "moe": "experts", "gemm": "the matrices"}.get(name, name)
     share = seconds / at.times_s[now]
-    return number, f"k = {at.ks[nxt]} brings {gain:.1%} and costs {_cost(at, now):.1%} more time, {share:.1%} of it {what}"
-
-
-def _cost(at: Point, now: int) -> float:
-    return float(at.times_s[now + 1] / at.times_s[now] - 1.0)
+    return number, f"k = {at.ks[nxt]} brings {gain:.1%} and costs {cost:.1%} more time, {share:.1%} of it {what}"
 
 
 def _growth(at: Point, now: int) -> dict[str, float]:

@@ -78,7 +78,7 @@ def root(
 
 def main(arguments: list[str] | None = None) -> None:
     """Run; exit 0 done, 1 the honest answer is "does not fit", 2 usage or input error."""
-    gc.disable()  # a short process: collecting costs a tenth of its time and frees nothing that matters
+    gc.set_threshold(100_000)  # start-up makes many objects and no garbage: collecting costs a tenth of a short command
     try:
         app(args=arguments, prog_name="specadvisor")
     except InputError as error:

@@ -83,7 +83,8 @@ def _loads(rec: Recommendation) -> Table:
     for column, users in enumerate(rec.load.concurrency):
         plain, chosen = rec.plain[column], rec.chosen(column)
         near = span(curve.choices[column].plateau) if curve else "0"
-        binds = f"G{rec.guidelines[column].binding}" if column < len(rec.guidelines) else ""
+        binding = rec.guidelines[column].binding if column < len(rec.guidelines) else 0
+        binds = f"G{binding}" if binding else "-"
         rows.append(
             (
                 str(users), chosen.drafter if chosen.k else "-", str(chosen.k), near, f"{chosen.acceptance_length.mid:.2f}",
@@ -126,7 +127,8 @@ def guideline_table(trace: GuidelineTrace) -> Table:
         (f"G{g.number}" + (" *" if g.number == trace.binding else ""), "-" if g.k is None else str(g.k), g.says)
         for g in trace.guidelines
     )
-    title = f"Guidelines at concurrency {trace.concurrency}, {trace.drafter} k = {trace.k} (* binds: {trace.because})"
+    why = f"* binds: {trace.because}" if trace.binding else trace.because
+    title = f"Guidelines at concurrency {trace.concurrency}, {trace.drafter} k = {trace.k} ({why})"
     return Table(title, ("", "k", "this case"), rows, ("", "this case"))
 
 

@@ -26,7 +26,7 @@ def tight() -> Advisor:
     return Advisor("qwen3-32b", "h100_96gb")
 
 
-def faster(name: str, factor: float):  # noqa: ANN201
+def faster(name: str, factor: float):
     """The GPU ``name`` with ``factor`` times the bandwidth and peaks, and the same kernel parameters."""
     gpu = load_gpu(name)
     peaks = {key: value * factor for key, value in gpu.peaks.items()}

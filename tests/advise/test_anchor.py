@@ -20,7 +20,8 @@ def test_three_ways_to_state_a_measurement():
 
 @pytest.mark.parametrize(
     "text",
-    ["", "concurrency=1", "concurrency=1,k=3", "concurrency=1,k=3,speedup=fast", "concurrency=1,k=2.5,speedup=2", "c=1,k=3,speedup=2",
+    ["", "concurrency=1", "concurrency=1,k=3", "concurrency=1,k=3,speedup=fast", "concurrency=1,k=2.5,speedup=2",
+     "c=1,k=3,speedup=2",
      "concurrency=1,k=3,speedup=1.9,tpot_speedup=1.8", "concurrency=1,k=3,tpot_ms=18", "concurrency=0,k=3,speedup=1.5",
      "concurrency=1,k=3,speedup=50", "concurrency=1,k=0,speedup=1", "concurrency=1,k=3,k=3,speedup=2",
      "concurrency=1,k=3,base_tpot_ms=30,tpot_ms=0"],

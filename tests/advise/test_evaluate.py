@@ -21,7 +21,7 @@ USERS = np.array([1.0, 4.0, 16.0, 64.0, 256.0])[None, :]
 CURVE = from_conditional([0.8] * 7)
 
 
-def grid(advisor: Advisor, kind: str = "eagle3", curve: Survival = CURVE, **load):  # noqa: ANN003, ANN201
+def grid(advisor: Advisor, kind: str = "eagle3", curve: Survival = CURVE, **load):
     drafter = load_drafter(kind, advisor.deployment.model)
     return evaluate(advisor.deployment, drafter, curve, K, USERS, 1024.0, **load)
 
@@ -54,7 +54,12 @@ def test_plain_decoding_is_the_targets_own_step(small):
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.sampled_from(["eagle3", "dflash", "draft_model", "ngram"]), st.integers(1, 7), st.integers(1, 512), st.integers(64, 32768))
+@given(
+    st.sampled_from(["eagle3", "dflash", "draft_model", "ngram"]),
+    st.integers(1, 7),
+    st.integers(1, 512),
+    st.integers(64, 32768),
+)
 def test_acceptance_zero_never_speeds_up(small, kind, k, users, context):
     drafter = load_drafter(kind, small.deployment.model)
     at = evaluate(small.deployment, drafter, from_cumulative([0.0] * 7), float(k), float(users), float(context))

@@ -1,0 +1,69 @@
+"""Each published pitfall speaks up in the case that has it, and only there."""
+
+from __future__ import annotations
+
+import pytest
+
+from specadvisor.advise.advisor import Advisor
+
+from .conftest import EAGLE3_32B, model_file
+
+
+def warnings(advisor: Advisor, **question: object) -> str:
+    question = {"concurrency": [1], "drafters": "eagle3"} | question
+    return " | ".join(advisor.recommend(**question).warnings)  # type: ignore[arg-type]
+
+
+def test_a_plain_dense_case_has_none_of_them(small):
+    assert warnings(small, acceptance="al:2.2@3") == ""
+
+
+def test_experts_at_low_batch():
+    assert "experts" in warnings(Advisor("qwen3-30b-a3b", "h100_sxm"))
+
+
+def test_hybrid_states_and_prefix_cache():
+    hybrid = Advisor(model_file("nvidia--Qwen3.6-27B-NVFP4_config.json"), "h100_sxm", weights="bf16")
+    text = warnings(hybrid, drafters="mtp")
+    assert "recurrent state" in text
+    assert "prefix-cache" in text
+
+
+def test_first_token(small):
+    assert "Time to first token" in warnings(small, drafters="draft_model", input_tokens=4096, output_tokens=256)
+    assert "Time to first token" not in warnings(small, drafters="ngram", input_tokens=4096, output_tokens=256)
+
+
+def test_queue(tight):
+    assert "requests queue" in warnings(tight, input_tokens=4096, output_tokens=256, concurrency=[1, 256])
+
+
+def test_no_graphs():
+    assert "CUDA graphs" in warnings(Advisor("qwen3-8b", "h200_sxm", graphs=False))
+
+
+def test_power_limit():
+    assert "Clocks at" in warnings(Advisor("qwen3-8b", "rtx_3090", memory_fraction=0.95, power_limit_w=150))
+
+
+def test_sampling_with_a_draft_model(small):
+    assert "temperature 0" in warnings(small, drafters="draft_model", temperature=1.0)
+
+
+@pytest.mark.parametrize(("first", "says"), [(0.15, "is a bug"), (0.35, "broken pairing"), (0.7, "")])
+def test_poor_first_position(tight, first, says):
+    text = warnings(tight, drafters=f"eagle3:{EAGLE3_32B}", acceptance=f"conditional:{first},0.5,0.5")
+    assert (says in text) if says else ("pairing" not in text and "bug" not in text)
+
+
+def test_kernel_without_packing_or_splitting():
+    assert "cliff from k = 0 to 1" in warnings(Advisor("qwen3-8b", "rtx_4090"))
+
+
+def test_server_default_on_running_requests():
+    assert "by default" in warnings(Advisor("qwen3-8b", "h200_sxm", engine="sglang"), concurrency=[512])
+
+
+def test_quantised_checkpoint_and_its_own_head():
+    advisor = Advisor(model_file("nvidia--Qwen3.6-27B-NVFP4_config.json"), "b200_sxm")
+    assert "0% acceptance" in warnings(advisor, drafters="mtp")

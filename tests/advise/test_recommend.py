@@ -1,0 +1,199 @@
+"""The whole answer on real models."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+
+import pytest
+
+from specadvisor.advise.advisor import Advisor
+from specadvisor.advise.recommendation import NO_DRAFTER
+from specadvisor.errors import DoesNotFit, InputError
+
+from .conftest import EAGLE3_32B
+
+# Per-position acceptance that vLLM printed for tr-qwen3-32b-eagle3-instructcoder at k = 6 and concurrency 1
+# (benchmarks/data/sweeps, k and load ladder on an H100 partition with 94-96 GB).
+INSTRUCTCODER = "cumulative:0.6319,0.354,0.186,0.0884,0.0437,0.0226"
+LOADS = [1, 2, 4, 8, 16, 32, 64, 128, 256]
+
+
+@pytest.fixture(scope="module")
+def ladder():
+    """The instruction-coding load with the KV pool that vLLM printed without a drafter."""
+    advisor = Advisor("qwen3-32b", "h100_96gb", kv_pool_tokens=69232)
+    return advisor.recommend(
+        LOADS, 150, 200, drafters=f"eagle3:{EAGLE3_32B}", acceptance=INSTRUCTCODER, workload="coding"
+    )  # fmt: skip
+
+
+def test_k_falls_with_load_as_measured(ladder):
+    """Measured best: 4 up to concurrency 4, 3 (or within 2% of it) to 32, 2 at 64 and 128."""
+    chosen = [ladder.schedule.k_at(c) for c in LOADS]
+    assert chosen == sorted(chosen, reverse=True)
+    assert chosen[0] == 4
+    assert {2, 3, 4} <= set(chosen)
+    assert ladder.schedule.k_at(128) == 2
+
+
+def test_gains_are_close_to_the_measured_ones(ladder):
+    """Throughput speed-up at k = 3 (the ladder's middle); measured 1.949, 1.849, 1.519 at concurrency 1, 8, 64."""
+    for users, measured in ((1, 1.949), (8, 1.849), (64, 1.519)):
+        found = next(o for o in ladder.at(users) if o.k == 3)
+        assert found.throughput_speedup.mid == pytest.approx(measured, rel=0.08)
+        assert found.throughput_speedup.low < measured < found.throughput_speedup.high
+
+
+def test_at_256_the_pool_binds_and_there_is_no_gain_to_speak_of(ladder):
+    """Measured: 0.94 at k = 1 and falling with k, because fewer requests run with the drafter loaded."""
+    best = ladder.chosen(LOADS.index(256))
+    plain = ladder.plain[-1]
+    assert plain.batch == 256
+    speculating = [o for o in ladder.at(256) if o.k > 0]
+    assert all(o.batch < 256 for o in speculating)
+    assert best.verdict != "gain"
+    assert any("requests queue" in text for text in ladder.warnings)
+
+
+def test_every_load_ranks_plain_decoding_too(ladder):
+    for users in LOADS:
+        ranking = ladder.at(users)
+        assert [o.objective for o in ranking] == sorted((o.objective for o in ranking), reverse=True)
+        zero = next(o for o in ranking if o.k == 0)
+        assert (zero.drafter, zero.throughput_speedup.mid) == (NO_DRAFTER, 1.0)
+
+
+def test_a_tier_without_drafts_still_pays_for_the_loaded_drafter(ladder):
+    for tier in ladder.schedule.tiers:
+        assert tier.held_bytes > 1.5e9
+        assert tier.idle_s > 0
+        assert tier.idle_speedup < 1.0
+
+
+def test_tiers_are_contiguous_from_one_to_the_largest_load(ladder):
+    tiers = ladder.schedule.tiers
+    assert tiers[0].low == 1
+    assert tiers[-1].high == 256
+    assert all(b.low == a.high + 1 for a, b in pairwise(tiers))
+
+
+def test_unknown_acceptance_is_said_first_with_the_command_that_helps(small):
+    answer = small.recommend([1], drafters="eagle3", command="specadvisor recommend -m X")
+    assert not answer.acceptance_known
+    assert "not measured" in answer.headline[0]
+    assert "specadvisor recommend -m X --acceptance cumulative:" in answer.headline[0]
+    assert "specadvisor recommend -m X --anchor concurrency=1" in " ".join(answer.measurement_plan)
+
+
+def test_measured_acceptance_narrows_the_interval(small):
+    guessed = small.recommend([1], drafters="eagle3").best.speedup
+    known = small.recommend([1], drafters="eagle3", acceptance="conditional:0.7,0.68,0.66,0.64").best.speedup
+    assert known.high / known.low < guessed.high / guessed.low
+
+
+def test_the_default_ranks_every_legal_drafter_and_says_why_others_are_out(small):
+    answer = small.recommend([1, 64])
+    kinds = {row.kind for row in answer.drafters}
+    assert {"eagle3", "dflash", "ngram", "draft_model"} <= kinds
+    assert len(answer.drafters) == len(answer.curves)
+    assert answer.best.drafter in answer.curves
+
+
+def test_drafters_at_hand_are_chosen_before_catalogue_values(small):
+    answer = small.recommend([1], acceptance="eagle3=conditional:0.6,0.5,0.4")
+    assert answer.best.drafter == "eagle3"
+    assert any("catalogue value are listed" in line for line in answer.headline)
+
+
+def test_do_not_speculate_is_an_answer(small):
+    answer = small.recommend([256], 512, 64, drafters="eagle3", acceptance="conditional:0.05,0.05")
+    assert (answer.best.drafter, answer.best.k) == (NO_DRAFTER, 0)
+    assert answer.schedule.crossover is not None
+    assert any("Do not speculate" in line for line in answer.headline)
+    assert "no speculation" in answer.flags("vllm")
+
+
+def test_one_load_has_one_best_setting(small):
+    answer = small.recommend([8], 1024, 256, drafters="eagle3", acceptance="conditional:0.8,0.75,0.7,0.65")
+    first = next(o for o in answer.at(8) if o.k > 0)
+    assert (answer.best.drafter, answer.best.k) == (first.drafter, first.k)
+    assert answer.best.options == (first,)
+
+
+def test_goodput_counts_only_settings_within_the_limits(small):
+    plain = small.recommend([64], drafters="eagle3", acceptance="al:2.2@3").plain[0]
+    limit = plain.tpot_s * 0.8
+    answer = small.recommend([64], drafters="eagle3", acceptance="al:2.2@3", objective="goodput", max_tpot_s=limit)
+    assert not answer.plain[0].meets_limits
+    assert answer.plain[0].objective == 0.0
+    assert answer.best.k > 0
+    assert answer.best.options[0].tpot_s <= limit
+    hopeless = small.recommend([64], drafters="eagle3", acceptance="al:2.2@3", objective="goodput", max_tpot_s=1e-6)
+    assert hopeless.best.k == 0
+
+
+def test_first_token_limit_counts_the_queue(tight):
+    crowded = tight.recommend([512], 2048, 256, drafters="ngram", objective="goodput", max_ttft_s=2.0)
+    assert crowded.plain[0].ttft_s > 2.0
+    assert not crowded.plain[0].meets_limits
+
+
+def test_latency_ranks_by_time_per_token(small):
+    answer = small.recommend([32], drafters="eagle3", acceptance="al:2.2@3", objective="latency")
+    ranking = answer.at(32)
+    assert [o.tpot_s for o in ranking] == sorted(o.tpot_s for o in ranking)
+
+
+def test_training_breaks_even_where_it_saves(small):
+    answer = small.recommend([8], drafters="eagle3", acceptance="al:2.4@3", gpu_price=2.0, train_gpu_hours=300)
+    even, gain = answer.break_even, answer.best.speedup.mid
+    plain = answer.plain[0].throughput_tok_s
+    saved_per_token = 2.0 / 3600 / plain * (1 - 1 / gain)
+    assert even.tokens.mid == pytest.approx(600 / saved_per_token)
+    assert even.tokens.low < even.tokens.mid < even.tokens.high
+    assert even.days.mid == pytest.approx(even.tokens.mid / (plain * gain) / 86400)
+
+
+def test_training_a_useless_drafter_never_pays(small):
+    answer = small.recommend([256], 512, 64, drafters="eagle3", acceptance="alpha:0.02", gpu_price=2.0, train_gpu_hours=300)
+    assert answer.break_even.tokens.mid == float("inf")
+    json.dumps(answer.to_dict(), allow_nan=False)
+
+
+def test_what_does_not_fit_is_said_before_anything_else():
+    with pytest.raises(DoesNotFit, match="needs"):
+        Advisor("qwen3-32b", "rtx_3090")
+
+
+def test_a_drafter_that_does_not_fit_is_left_out_with_the_reason():
+    advisor = Advisor("qwen3-32b", "h100_sxm", memory_fraction=0.8)
+    answer = advisor.recommend([1])
+    assert any("do not fit" in reason for reason in answer.excluded.values())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [({"concurrency": 0}, "concurrency"), ({"concurrency": []}, "concurrency"), ({"concurrency": "many"}, "concurrency"),
+     ({"concurrency": 10**9}, "concurrency"), ({"input_tokens": -5}, "input"), ({"output_tokens": 0}, "output"),
+     ({"context": 10**12}, "context"), ({"temperature": -1}, "temperature"), ({"temperature": "hot"}, "temperature"),
+     ({"workload": "poetry"}, "workload"), ({"objective": "speed"}, "objective"), ({"objective": "goodput"}, "objective"),
+     ({"max_ttft_s": 1.0}, "TTFT"), ({"max_tpot_s": -1.0}, "TPOT"), ({"drafters": "eagle9"}, "drafter"),
+     ({"drafters": "medusa"}, "drafter"), ({"acceptance": "al:5@3", "drafters": "eagle3"}, "acceptance"),
+     ({"acceptance": "conditional:1.2", "drafters": "eagle3"}, "acceptance"),
+     ({"acceptance": "cumulative:0.5,0.6", "drafters": "eagle3"}, "survival"), ({"acceptance": "al:2@3"}, "acceptance"),
+     ({"gpu_price": 2.0}, "break-even"), ({"modifiers": ["magic"]}, "modifier")],
+)  # fmt: skip
+def test_input_that_cannot_be_meant_is_refused_by_name(small, wrong, field):
+    with pytest.raises(InputError, match=field):
+        small.recommend(**wrong)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"tp": 3}, {"tp": 0}, {"tp": -2}, {"ep": 64}, {"dp": 0}, {"memory_fraction": 1.5}, {"kv_pool_tokens": -1},
+     {"kv_pool_tokens": 1e12}, {"engine": "vlm"}, {"kv": "fp3"}, {"weights": "int3"}],
+)  # fmt: skip
+def test_a_deployment_that_cannot_be_is_refused(wrong):
+    with pytest.raises(InputError):
+        Advisor("qwen3-8b", "h200_sxm", **wrong)

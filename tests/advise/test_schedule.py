@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from specadvisor.advise.choose import choose_k
+from specadvisor.advise.schedule import make_schedule, runs, schedule_loads
+from specadvisor.ranges import Range
+
+KS = np.array([1, 2, 3])
+LOADS = [1, 2, 4, 8, 16]
+# Rows k = 1, 2, 3; columns loads: best k 3, 3 (2 within 1%), 2, 1, 0.
+GAIN = np.array([[1.2, 1.2, 1.2, 1.1, 0.9], [1.4, 1.495, 1.3, 1.0, 0.8], [1.6, 1.5, 1.2, 0.9, 0.7]])
+
+
+def choices():
+    return [choose_k(KS, Range(g, g, g), acceptance_known=True) for g in GAIN.T]
+
+
+def scheduled(idle: float = 0.95):
+    gain = Range(GAIN * 0.9, GAIN, GAIN * 1.1)
+    return make_schedule("x", LOADS, choices(), KS, gain, np.full(5, idle), 2e9, np.full(5, 1e-3))
+
+
+def test_loads_share_a_tier_while_one_k_stays_close():
+    assert [k for _, _, k in runs(choices(), KS, GAIN)] == [3, 2, 1, 0]
+    tiers = scheduled().tiers
+    assert [(t.low, t.high, t.k) for t in tiers] == [(1, 2, 3), (3, 4, 2), (5, 8, 1), (9, 16, 0)]
+
+
+def test_gains_at_both_ends_of_a_tier():
+    first = scheduled().tiers[0]
+    assert (first.at_low.mid, first.at_high.mid) == (1.6, 1.5)
+
+
+def test_crossover_is_the_load_from_which_it_does_not_pay():
+    assert scheduled().crossover == 9
+    assert scheduled().k_at(1) == 3
+    assert scheduled().k_at(10_000) == 0
+
+
+def test_a_loaded_drafter_idles_only_where_that_is_better_than_using_it():
+    off = scheduled(idle=0.95).tiers[-1]
+    assert (off.k, off.deployed_k) == (0, 0)
+    kept = scheduled(idle=0.85).tiers[-1]
+    assert (kept.k, kept.deployed_k) == (0, 1)
+    assert kept.held_bytes == 2e9
+    assert kept.idle_s == 1e-3
+
+
+def test_loads_are_quarter_octaves_and_the_stated_ones():
+    loads = schedule_loads(256, [100])
+    assert loads[0] == 1
+    assert loads[-1] == 256
+    assert 100 in loads
+    assert all(b / a <= 2**0.25 * 1.3 or b - a == 1 for a, b in pairwise(loads))
