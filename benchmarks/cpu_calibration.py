@@ -1,8 +1,9 @@
 """Does a calibration predict shapes it has not seen? Calibrates this machine's processor, then measures other shapes.
 
-Prints the error of the predicted time by number of rows and fails above 15% median. Run it on an otherwise idle machine:
+Prints the error of the predicted time by number of rows and fails above 15% median. Run it on an otherwise idle machine, or
+with OPENBLAS_NUM_THREADS=1 on a busy one (threads that wait for each other suffer most from other programs):
 
-    python benchmarks/cpu_calibration.py            # about a minute
+    python benchmarks/cpu_calibration.py            # about two minutes
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ import tempfile
 
 import numpy as np
 
-import specadvisor.calibration.cpu_run as cpu
 from specadvisor.calibration.cpu_machine import EFFORT
+from specadvisor.calibration.cpu_run import FORMAT, measure_plan
 from specadvisor.calibration.entry import calibrate
-from specadvisor.calibration.plan import GemmPoint
+from specadvisor.calibration.plan import GemmPoint, Plan, Section
 from specadvisor.hardware import load_gpu
 from specadvisor.kernels.gemm import gemm_s
 
@@ -30,14 +31,11 @@ def main() -> int:
         machine = load_gpu(str(done.path))
     for note in done.notes:
         print(f"note: {note}")
-    weights = cpu._Weights()
-    measured = [
-        cpu.measure_product(weights, GemmPoint(cpu.FORMAT, m, n, k), "llama_cpp", EFFORT)
-        for n, k in UNSEEN_SHAPES
-        for m in UNSEEN_ROWS
-    ]
+    points = tuple(GemmPoint(FORMAT, m, n, k) for n, k in UNSEEN_SHAPES for m in UNSEEN_ROWS)
+    unseen = Plan((Section("unseen", "gemm", points, 1.0),))
+    measured = measure_plan(unseen, "llama_cpp", lambda done_s, what: None, EFFORT)
     m, n, k, us = (np.array([getattr(r, name) for r in measured], float) for name in ("m", "n", "k", "us"))
-    predicted = gemm_s(machine, m, n, k, cpu.FORMAT, "llama_cpp") * 1e6
+    predicted = gemm_s(machine, m, n, k, FORMAT, "llama_cpp") * 1e6
     error = np.abs(predicted / us - 1.0)
     print(f"{machine.name}: {machine.memory_bytes_per_s / 1e9:.0f} GB/s, {machine.peaks['bf16'] / 1e9:.0f} GFLOP/s")
     print("rows  median error  (predicted / measured us per shape)")

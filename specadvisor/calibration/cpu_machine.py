@@ -15,8 +15,8 @@ from specadvisor.calibration.timing import COLD_FACTOR, Effort, Timing, has_sett
 from specadvisor.hardware.gpu import Gpu
 
 ID = "cpu"
-EFFORT = Effort(budget_s=0.2, min_samples=6)
-QUICK_EFFORT = Effort(budget_s=0.03, min_samples=4)
+EFFORT = Effort(budget_s=0.3, min_samples=6)
+QUICK_EFFORT = Effort(budget_s=0.04, min_samples=3)
 MAX_SETS = 128
 # The fit drops rows that beat the stated bandwidth as impossible; what one long read reached is not the limit.
 HEADROOM = 1.15

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from specadvisor.calibration import cpu_machine, cpu_run, driver
 from specadvisor.calibration.build_profile import build_profile
 from specadvisor.calibration.cpu_plan import make_cpu_plan
+from specadvisor.calibration.cpu_profile import with_single_row_kernel
 from specadvisor.calibration.engine_run import with_engine_sections
 from specadvisor.calibration.gpu_run import run_on_gpu
 from specadvisor.calibration.identify import identify
@@ -109,7 +110,7 @@ def _calibrate_cpu(
     run = cpu_run.run_on_cpu(plan, engine, progress, effort)
     several_rows = [r for r in run.rows if r.m != 1]
     profile, notes = build_profile(replace(run, rows=several_rows), described)
-    profile = cpu_run.with_single_row_kernel(profile, run.rows, described)
+    profile = with_single_row_kernel(profile, run.rows, described)
     return _saved(replace(run, notes=[*run.notes, *notes]), profile, described, path, datasheet=True)
 
 

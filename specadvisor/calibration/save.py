@@ -50,11 +50,16 @@ def save(run: Run, profile: KernelProfile, gpu: Gpu, path: Path, datasheet: bool
     if run.stand_in:
         refuse_stand_in(path)
         profile = replace(profile, gpu=STAND_IN, source="stand-in")
-        # no fit knows these operators, so that the rows cannot come back through --from-measurements either
-        run = replace(run, rows=[replace(r, operator=f"{STAND_IN}_{r.operator}") for r in run.rows])
-    texts = {path.with_suffix(".csv"): to_csv(run.rows), path: profile_text(run, profile, gpu if datasheet else None)}
+    texts = {path.with_suffix(".csv"): rows_text(run), path: profile_text(run, profile, gpu if datasheet else None)}
     write_together(texts)
     return path
+
+
+def rows_text(run: Run) -> str:
+    """The CSV of a run. No fit knows the operators of a stand-in's rows: they cannot come back through a table either."""
+    if run.stand_in:
+        return to_csv(replace(r, operator=f"{STAND_IN}_{r.operator}") for r in run.rows)
+    return to_csv(run.rows)
 
 
 def profile_text(run: Run, profile: KernelProfile, facts_of: Gpu | None = None) -> str:

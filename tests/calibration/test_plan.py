@@ -1,0 +1,150 @@
+"""The plan and the rules of our own attention kernel, on numbers that can be counted by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from specadvisor.calibration.attention_kernel import VARIANTS, AttentionParams, choose_splits, choose_variant
+from specadvisor.calibration.engine_run import attention_kernel, with_engine_sections
+from specadvisor.calibration.gemm_formats import RECIPES, recipes_for
+from specadvisor.calibration.plan import ROWS, AttentionPoint, make_plan, model_shapes
+from specadvisor.calibration.timing import Effort, Timing, has_settled, rotation
+from specadvisor.model import load_model
+
+
+def test_rows_straddle_every_tile_edge() -> None:
+    assert all({edge, edge + 1} <= set(ROWS) for edge in (16, 32, 64, 128, 256, 512))
+
+
+def test_plan_covers_what_was_promised() -> None:
+    plan = make_plan(90)
+    names = [s.name for s in plan.sections]
+    assert [n for n in names if n.startswith("GEMM")] == ["GEMM bf16", "GEMM fp8", "GEMM fp8_block"]
+    points = [p for s in plan.sections if s.operator == "attention" for p in s.points]
+    assert {p.query_tokens for p in points} >= {1, 2, 4, 8, 16}
+    assert max(p.rows for p in points) == 512
+    assert {p.kv_format for p in points} == {"bf16", "fp8"}
+    assert {p.head_dim for p in points} == {64, 128, 256}
+    assert {p.split for p in points} == {True, False}
+    assert plan.seconds < 60
+    assert make_plan(90, quick=True).seconds < 15
+
+
+def test_formats_by_generation() -> None:
+    assert [r.format for r in recipes_for(80)] == ["bf16"]
+    assert [r.format for r in recipes_for(89)] == ["bf16", "fp8"]
+    assert [r.format for r in recipes_for(90)] == ["bf16", "fp8", "fp8_block"]
+    assert [r.format for r in recipes_for(100)] == ["bf16", "fp8", "mxfp8", "nvfp4"]
+
+
+def test_scale_factors_are_counted_with_their_padding() -> None:
+    by_name = {r.format: r for r in RECIPES}
+    assert by_name["bf16"].scale_bytes(300, 4096, True) == 0
+    assert by_name["fp8"].scale_bytes(300, 4096, True) == 4
+    # 300 rows pad to 384; 4096 / 16 = 256 one-byte scales a row
+    assert by_name["nvfp4"].scale_bytes(300, 4096, True) == 384 * 256
+    assert by_name["mxfp8"].scale_bytes(300, 4096, True) == 384 * 128
+    # weight: 3 x 32 blocks of 128 x 128 pad to 4 x 32 floats; input: one float per row and 128 elements
+    assert by_name["fp8_block"].scale_bytes(300, 4096, True) == 4 * 4 * 32
+    assert by_name["fp8_block"].scale_bytes(300, 4096, False) == 4 * 300 * 32
+
+
+def test_the_models_own_shapes_and_heads() -> None:
+    model = load_model("llama-3.1-8b")
+    # q, k, v fused 4096 + 2 * 1024; o; gate and up fused; down
+    assert set(model_shapes(model)) == {(6144, 4096), (4096, 4096), (28672, 4096), (4096, 14336)}
+    assert set(model_shapes(model, tp=2)) == {(3072, 4096), (4096, 2048), (14336, 4096), (4096, 7168)}
+    plan = make_plan(90, quick=True, model=model, tp=2)
+    attention = [p for s in plan.sections if s.operator == "attention" for p in s.points]
+    assert {(p.group, p.kv_heads, p.head_dim) for p in attention} == {(4, 4, 128)}
+
+
+def test_cache_bytes() -> None:
+    assert AttentionPoint(2, 1, 100, 4, kv_heads=8, head_dim=128).cache_bytes == 2 * 100 * 8 * 128 * 2 * 2
+    assert AttentionPoint(2, 1, 100, 4, kv_heads=8, head_dim=128, kv_format="fp8").cache_bytes == 2 * 100 * 8 * 128 * 2
+
+
+def test_smallest_tile_that_holds_the_rows() -> None:
+    assert [choose_variant(128, rows).tile_rows for rows in (1, 16, 17, 64, 65, 128, 512)] == [16, 16, 64, 64, 128, 128, 128]
+    assert choose_variant(256, 500).tile_rows == 64
+    assert choose_variant(64, 8, kv_fp8=True).name == "attention_d64_r16_fp8"
+
+
+def test_parameter_block_has_the_size_of_the_kernels_struct() -> None:
+    # 8 pointers, 8 ints, 1 float, padded to 8 bytes
+    import ctypes
+
+    assert ctypes.sizeof(AttentionParams) == 8 * 8 + 8 * 4 + 4 + 4
+
+
+@pytest.mark.parametrize(
+    ("blocks", "kv_tiles", "splits"),
+    [
+        (120, 100, 1),  # 80% of 132 slots are 105.6: full enough
+        (66, 100, 2),  # two splits fill 132 slots exactly
+        (8, 1, 1),  # one tile cannot be split
+        (1, 4, 4),  # never more splits than tiles
+    ],
+)
+def test_split_rule(blocks: int, kv_tiles: int, splits: int) -> None:
+    assert choose_splits(blocks, kv_tiles, sm_count=132, blocks_per_sm=1) == splits
+
+
+def test_variants_have_one_name_each() -> None:
+    assert len({v.name for v in VARIANTS}) == len(VARIANTS) == 16
+
+
+def test_operands_rotate_past_five_caches() -> None:
+    cache = 50e6
+    assert rotation(300e6, cache) == 1
+    for size in (1e6, 17e6, 60e6):
+        sets = rotation(size, cache, limit=1000)
+        assert (sets - 1) * size >= 5 * cache
+    assert rotation(1e3, cache) == 64
+
+
+def test_sampling_stops_when_samples_agree() -> None:
+    effort = Effort(min_samples=5, relative_iqr=0.01)
+    assert not has_settled([1.0] * 4, effort)
+    assert has_settled([1.0, 1.001, 0.999, 1.0, 5.0], effort)
+    assert not has_settled([1.0, 1.1, 0.9, 1.05, 0.95], effort)
+    assert Timing.of([1.0, 2.0, 3.0], 1, True).relative_iqr == pytest.approx(0.5)
+
+
+def test_engine_kernels_follow_engine_and_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    there = {"torch", "vllm", "vllm.vllm_flash_attn", "flashinfer", "sgl_kernel"}
+    monkeypatch.setattr("specadvisor.calibration.engine_run.installed", lambda module: module in there)
+    monkeypatch.setattr("specadvisor.calibration.engine_run._visible_gpus", lambda: 1)
+    found = {(e, c): attention_kernel(e, c) for e in ("vllm", "sglang", "llama_cpp") for c in (80, 90, 100, 120)}
+    names = {key: kernel.name if kernel else None for key, kernel in found.items()}
+    assert names[("vllm", 90)] == "FlashAttention-3"
+    assert names[("vllm", 120)] == names[("vllm", 80)] == "FlashAttention-2"
+    assert names[("vllm", 100)] == names[("sglang", 100)] == "FlashInfer paged prefill"
+    assert names[("sglang", 90)] == "FlashAttention-3"
+    assert names[("llama_cpp", 90)] is None
+    # vLLM's FlashAttention-2 loses packing and split beyond one query token: such rows stay out of the fit
+    assert found[("vllm", 80)] is not None
+    assert not found[("vllm", 80)].packs
+    plan = with_engine_sections(make_plan(90), "vllm", 90)
+    assert [s.name for s in plan.sections if s.operator == "engine"] == ["engine attention", "engine w4a16", "engine moe"]
+    assert [s.name for s in with_engine_sections(make_plan(90), "llama_cpp", 90).sections] == [
+        s.name for s in make_plan(90).sections
+    ]
+
+
+def test_a_broken_engine_package_becomes_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    from specadvisor.calibration.engine_run import measure_engine_section
+
+    monkeypatch.setitem(sys.modules, "torch", None)
+    section = with_engine_sections_named("engine w4a16", monkeypatch)
+    rows, notes = measure_engine_section(section, lambda: None, "vllm", 90, 50 << 20)
+    assert rows == []
+    assert notes[0].startswith("engine w4a16: not measured further, ModuleNotFoundError")
+
+
+def with_engine_sections_named(name: str, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
+    monkeypatch.setattr("specadvisor.calibration.engine_run.installed", lambda module: True)
+    monkeypatch.setattr("specadvisor.calibration.engine_run._visible_gpus", lambda: 1)
+    return next(s for s in with_engine_sections(make_plan(90), "vllm", 90).sections if s.name == name)
