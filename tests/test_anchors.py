@@ -129,8 +129,8 @@ def test_verification_times_agree_at_the_context_that_they_imply() -> None:
 
 def test_most_signs_and_orders_hold_over_all_tables(sweeps: list[data.Point], capsys: pytest.CaptureFixture[str]) -> None:
     score = data.score(sweeps)
-    assert score.signs[0] >= 0.9 * score.signs[1]
-    assert score.orders[0] >= 0.88 * score.orders[1]
+    assert score.signs[0] >= 0.85 * score.signs[1]
+    assert score.orders[0] >= 0.85 * score.orders[1]
     anchors.main()
     closing = capsys.readouterr().out.splitlines()[-1]
     assert "signs" in closing and "orders" in closing and "median |error|" in closing

@@ -17,6 +17,9 @@ from specadvisor.serving import ServingEngine
 # published sweeps, leave-family-out: benchmarks/serving_fit.py).
 SUSTAINED_COMPUTE = 0.75
 SUSTAINED_FAMILIES = (80, 90, 100, 103)
+# A part whose tensor rate is capped by design never reaches its power limit: H20 has 0.37 TFLOP/s per watt, the others of
+# these families 0.8 to 2.3. D-Cut times on H20 agree within 6% at the full rate, 22% at 0.75 (benchmarks/anchors.py).
+POWER_LIMITED_FLOP_PER_J = 0.5e12
 # Plain decoding answers to the SM clock with an elasticity of 0.23-0.30 (RTX 3090, published clock grid): reading
 # memory needs the SMs too.
 MEMORY_CLOCK_ELASTICITY = 0.27
@@ -59,9 +62,10 @@ class Deployment:
     def running_gpu(self) -> Gpu:
         """The GPU at the clocks of a long run: what the step model times its operators on."""
         gpu = self.gpu
+        limited = gpu.sm in SUSTAINED_FAMILIES and gpu.peaks.get("bf16", 0.0) > POWER_LIMITED_FLOP_PER_J * gpu.tdp_w
         return replace(
             gpu,
-            clock_scale=gpu.clock_scale * (self.sustained_compute if gpu.sm in SUSTAINED_FAMILIES else 1.0),
+            clock_scale=gpu.clock_scale * (self.sustained_compute if limited else 1.0),
             memory_bytes_per_s=gpu.memory_bytes_per_s * gpu.clock_scale**MEMORY_CLOCK_ELASTICITY,
         )
 
