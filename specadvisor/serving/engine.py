@@ -49,6 +49,7 @@ class ServingEngine:
     ``floor_scale``: share of an operator's launch floor left inside a whole-model graph. ``eager_layer_s``: launching one
     layer's kernels from the host. ``sampling_passes``: reads or writes of the 4-byte logits. ``prefill_efficiency``: of the
     peak. ``memory_fraction`` of the GPU, less ``reserve_bytes``, holds weights and caches; caches come in ``kv_block`` tokens.
+    ``verify_logit_copies``: 4-byte copies of the logits of every request that the engine sets aside once it speculates.
     """
 
     id: str
@@ -72,6 +73,7 @@ class ServingEngine:
     token_budgets: tuple[tuple[float, int], ...]
     drafters: Mapping[str, DrafterFacts]
     extra_rows: tuple[ExtraRowLaw, ...] = ()
+    verify_logit_copies: float = 0.0
     facts: Mapping[str, Fact] = field(default_factory=dict, repr=False)
     notes: tuple[str, ...] = ()
 

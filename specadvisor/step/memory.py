@@ -12,6 +12,7 @@ from specadvisor.formats import KV_BYTES, weight_format
 from specadvisor.model.architecture import Architecture, Attention, Layer, Moe, Recurrent
 from specadvisor.ranges import FloatArray
 from specadvisor.step.deployment import Deployment
+from specadvisor.step.head import LOGIT_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +104,20 @@ def resident(deployment: Deployment, drafter: ResidentDrafter | None = None) -> 
     )
     return Memory(
         total_bytes=gpu.memory_bytes * serving.memory_fraction,
-        reserve_bytes=serving.reserve_bytes,
+        reserve_bytes=serving.reserve_bytes + (_verification_bytes(deployment) if drafter else 0.0),
         weight_bytes=rank_weight_bytes(deployment).total,
         drafter_bytes=drafter.resident_bytes if drafter else 0.0,
         kv_bytes_per_token=sum(la.count * _kv_bytes_on_rank(la, deployment) for la in model.attention_layers()),
         drafter_kv_bytes_per_token=drafter.kv_bytes_per_token if drafter else 0.0,
         state_bytes_per_slot=state / deployment.ranks,
     )
+
+
+def _verification_bytes(deployment: Deployment) -> float:
+    """What the engine sets aside on a rank to verify drafts: copies of the logits of as many requests as it may run."""
+    serving = deployment.serving
+    rows = serving.verify_logit_copies * serving.max_requests(deployment.gpu, True)
+    return rows * deployment.model.vocab * LOGIT_BYTES / deployment.tp
 
 
 def sequence_bytes(deployment: Deployment, memory: Memory, tokens: Any, *, lookahead: Any = 0, k: Any = 0) -> FloatArray:

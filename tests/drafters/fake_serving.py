@@ -26,6 +26,7 @@ class FakeServing:
     prefill_efficiency: float = 0.5
     memory_fraction: float = 0.9
     reserve_bytes: float = 0.0
+    verify_logit_copies: float = 0.0
     kv_block: int = 16
     unsupported: frozenset[str] = field(default_factory=frozenset)
 

@@ -27,6 +27,7 @@ class PlainEngine:
     prefill_efficiency: float = 0.5
     memory_fraction: float = 0.9
     reserve_bytes: float = 1e9
+    verify_logit_copies: float = 0.0
     kv_block: int = 16
     requests: float = 256.0
     pad_to: float = 1.0
