@@ -1,6 +1,6 @@
 """What a user should hear besides the numbers: published pitfalls that this case meets.
 
-Each rule is one function that returns a sentence or None; sources are public threads and sweeps (docs/model.md lists them).
+Each rule is one function that returns a sentence or None. The pitfalls come from public issue threads and published sweeps.
 """
 
 from __future__ import annotations
