@@ -1,9 +1,10 @@
 """Measured points of the user's own deployment correct the predictions at its other loads and draft lengths.
 
 One measured speed-up m at a point where p was predicted gives the log correction d = ln(m / p). Errors of one deployment
-are alike, not equal: elsewhere the predicted speed-up is multiplied by exp(0.8 d) (published sweeps: the correction to the
-power 0.8 took the median TPOT error from 7.1% to 4.5%). Read as a correlation r = 0.8 between errors of one deployment,
-the remaining log variance is (1 - r^2) of what it was.
+are alike, not equal: elsewhere the predicted speed-up is multiplied by exp(r d) with r = 0.8 at the anchor's own load
+(published sweeps: the correction to the power 0.8), 0.9 times less for each doubling of the load away from it, because
+other costs rule there. Read as a correlation r between errors of one deployment, the remaining log variance is
+(1 - r^2) of what it was.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from specadvisor.ids import resolve
 from specadvisor.ranges import Z80, FloatArray, Range
 
 CORRELATION = 0.8
+FADE_PER_OCTAVE = 0.9
 # Log standard deviation of a ratio of two benchmark runs: repeats of one arm differ by 3-5%.
 MEASUREMENT_SIGMA = 0.05
 _KEYS = ("concurrency", "k", "speedup", "tpot_speedup", "base_tpot_ms", "tpot_ms", "drafter")
@@ -90,16 +92,22 @@ class Correction:
 
     def log_factor(self, concurrency: ArrayLike) -> FloatArray:
         """ln of the factor on a predicted speed-up at ``concurrency``: anchors nearer in load (in octaves) weigh more."""
-        load = np.log2(np.asarray(concurrency, dtype=float))[..., None]
-        weights = 1.0 / (1.0 + np.abs(load - np.log2([a.concurrency for a in self.anchors])))
-        mean = (weights * np.asarray(self.logs)).sum(axis=-1) / weights.sum(axis=-1)
-        return np.asarray(CORRELATION * mean)
+        octaves = self._octaves(concurrency)
+        weights = 1.0 / (1.0 + octaves)
+        part = weights * CORRELATION * FADE_PER_OCTAVE**octaves * np.asarray(self.logs)
+        return np.asarray(part.sum(axis=-1) / weights.sum(axis=-1))
 
     def apply(self, speedup: Range, concurrency: ArrayLike) -> Range:
         """The corrected speed-up with what is left of its uncertainty; ``concurrency`` broadcasts against it."""
         sigma = np.log(np.asarray(speedup.high) / np.asarray(speedup.mid)) / Z80
-        left = np.sqrt((1.0 - CORRELATION**2) * sigma**2 + (CORRELATION * MEASUREMENT_SIGMA) ** 2 / len(self.logs))
+        near = CORRELATION * FADE_PER_OCTAVE ** self._octaves(concurrency).min(axis=-1)
+        left = np.sqrt((1.0 - near**2) * sigma**2 + (near * MEASUREMENT_SIGMA) ** 2 / len(self.logs))
         return Range.log_normal(np.asarray(speedup.mid) * np.exp(self.log_factor(concurrency)), np.minimum(left, sigma))
+
+    def _octaves(self, concurrency: ArrayLike) -> FloatArray:
+        """Doublings of load between ``concurrency`` and each anchor (last axis)."""
+        load = np.log2(np.asarray(concurrency, dtype=float))[..., None]
+        return np.asarray(np.abs(load - np.log2([a.concurrency for a in self.anchors])))
 
     @property
     def contradictions(self) -> tuple[str, ...]:

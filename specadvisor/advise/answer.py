@@ -76,7 +76,7 @@ def _curve(
     survival = found.survival[drafter.name]
     evaluation = grid(deployment, drafter, survival, load, load.concurrency, plain)
     gained = gains(deployment, drafter, load, evaluation, fix)
-    picked = choices(gained, evaluation, survival.known)
+    picked = choices(gained, evaluation, survival.known or fix is not None)
     return Curve(drafter, survival, survival.known, evaluation, gained, picked)
 
 

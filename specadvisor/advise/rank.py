@@ -43,7 +43,7 @@ def plain_grid(deployment: Deployment, load: Load, loads: Sequence[int]) -> Base
 
 
 def choices(found: Gains, evaluation: Evaluation, known: bool) -> tuple[Choice, ...]:
-    """The choice of k at each load."""
+    """The choice of k at each load; ``known``: the acceptance, or a speed-up of this drafter, was measured."""
     shape = np.shape(found.meets)
     gain = [np.broadcast_to(v, shape) for v in (found.gain.low, found.gain.mid, found.gain.high)]
     good = np.broadcast_to(found.gain.mid * evaluation.favourable, shape)
@@ -119,7 +119,7 @@ def schedule_of(deployment: Deployment, load: Load, curve: Curve, fix: Correctio
     plain = plain_grid(deployment, load, loads)
     evaluation = grid(deployment, curve.drafter, curve.survival, load, loads, plain)
     found = gains(deployment, curve.drafter, load, evaluation, fix)
-    picked = choices(found, evaluation, curve.acceptance_known)
+    picked = choices(found, evaluation, curve.acceptance_known or fix is not None)
     drafter = curve.drafter.on(deployment)
     users, replicas = per_replica(np.asarray(loads, dtype=float)[None, :], deployment.dp)
     context = np.asarray(float(load.context))

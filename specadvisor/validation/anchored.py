@@ -15,7 +15,7 @@ _RANGES = (("low", "predicted_throughput_speedup", "high"), ("tpot_low", "predic
 def anchor_per_series(table: pd.DataFrame, predictions: pd.DataFrame) -> tuple[pd.DataFrame, pd.Series]:
     """Predictions corrected by one measured speed-up per series, and which rows may be scored: those at other loads.
 
-    The anchor is the row at the lowest concurrency with the k nearest 3 (ties: the smaller); its throughput speed-up
+    A measured speed-up stands for a measured acceptance too. The anchor is the row at the lowest concurrency with the k nearest 3 (ties: the smaller); its throughput speed-up
     where printed, else its TPOT speed-up. Series with one load, or without a measured or predicted anchor, are not scored.
     """
     result, scored = predictions.copy(), pd.Series(False, index=table.index)
@@ -35,5 +35,6 @@ def anchor_per_series(table: pd.DataFrame, predictions: pd.DataFrame) -> tuple[p
             part = result.loc[others, list(names)].to_numpy(float).T
             better = fixed.apply(Range(*part), table.concurrency.loc[others].to_numpy(float))
             result.loc[others, list(names)] = np.column_stack([better.low, better.mid, better.high])
+        result.loc[others, "acceptance_known"] = True
         scored[others] = True
     return result, scored

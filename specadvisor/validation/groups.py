@@ -64,16 +64,20 @@ class Group:
 
 def groups_of(table: pd.DataFrame) -> dict[str, Group]:
     """Every group of a sweep table, by id."""
-    return {str(name): _group(str(name), rows.sort_values("k")) for name, rows in table.groupby("group_id", sort=True)}
-
-
-def _group(name: str, rows: pd.DataFrame) -> Group:
-    metric, column = "tok_s", "spec_tok_s"
-    for candidate in ("throughput", "tpot"):
-        if rows[f"{candidate}_speedup"].notna().all():
-            metric, column = candidate, f"{candidate}_speedup"
-            break
-    return Group(name, metric, rows.k.to_numpy(int), rows[column].to_numpy(float), rows.iloc[0].to_dict())
+    ordered = table.sort_values(["group_id", "k"], kind="stable")
+    names = ordered.group_id.to_numpy()
+    starts = np.flatnonzero(np.concatenate([[True], names[1:] != names[:-1]]))
+    ends = np.append(starts[1:], len(names))
+    first = ordered.iloc[starts].to_dict("records")
+    columns = {name: ordered[name].to_numpy(float) for name in ("throughput_speedup", "tpot_speedup", "spec_tok_s")}
+    k = ordered.k.to_numpy(int)
+    groups = {}
+    for facts, start, end in zip(first, starts, ends, strict=True):
+        gains = {name: values[start:end] for name, values in columns.items()}
+        metric = next((m for m in ("throughput", "tpot") if not np.isnan(gains[f"{m}_speedup"]).any()), "tok_s")
+        column = "spec_tok_s" if metric == "tok_s" else f"{metric}_speedup"
+        groups[str(facts["group_id"])] = Group(str(facts["group_id"]), metric, k[start:end], gains[column], facts)
+    return groups
 
 
 Policy = Callable[[Group], int | None]

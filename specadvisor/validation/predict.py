@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -45,11 +45,17 @@ class _RowLengths:
         return np.full(k_max, np.nan)
 
 
-def predict(table: pd.DataFrame, configs: Sequence[str], acceptance: Acceptance = "row") -> pd.DataFrame:
+def predict(
+    table: pd.DataFrame,
+    configs: Sequence[str],
+    acceptance: Acceptance = "row",
+    adjust: Callable[[Setup], Setup] = lambda setup: setup,
+) -> pd.DataFrame:
     """One row per row of ``table`` (see ``read_sweeps``), columns ``COLUMNS``; a row that cannot be predicted has a reason.
 
     ``acceptance``: ``row`` uses what each row measured; ``once`` only one row per case, drafter and tree (the lowest
     concurrency, there the largest k with a list, else with a length). Rows without any take the catalogue's prior.
+    ``adjust`` may change a setup before it is evaluated: fits of serving parameters use it.
     """
     rows = list(table.itertuples())
     given = _shared_rows(rows) if acceptance == "once" else _nearest_rows(rows)
@@ -65,7 +71,7 @@ def predict(table: pd.DataFrame, configs: Sequence[str], acceptance: Acceptance 
             by_setup.setdefault(setup_key(row), []).append(row)
     for key, members in by_setup.items():
         try:
-            setup = build_setup(key, configs)
+            setup = adjust(build_setup(key, tuple(configs)))
             found.update(_predict_setup(setup, members, curves))
         except SpecadvisorError as error:
             found.update({row.Index: {"reason": str(error)} for row in members})
@@ -185,16 +191,17 @@ def profile_state(deployment: Deployment) -> str:
 
 def with_choice(result: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
     """Adds ``chosen_k``: what the advice would run among each group's measured k, 0 included where there is a baseline."""
-    result["chosen_k"] = pd.array([pd.NA] * len(result), dtype="Int64")
+    parts = dict(tuple(result.assign(row=np.arange(len(result))).sort_values("k").groupby("group_id")))
+    chosen = np.full(len(result), -1)
     for name, group in groups_of(table).items():
-        members = result[result.group_id == name].sort_values("k")
+        members = parts[name]
         usable = members[members.reason == ""]
-        if usable.empty:
-            chosen: int | None = 0 if group.has_baseline else None
-        else:
-            chosen = _chosen(group, usable)
-        if chosen is not None:
-            result.loc[members.index, "chosen_k"] = chosen
+        if not usable.empty:
+            chosen[members.row] = _chosen(group, usable)
+        elif group.has_baseline:
+            chosen[members.row] = 0
+    result["chosen_k"] = pd.array(chosen, dtype="Int64")
+    result.loc[chosen < 0, "chosen_k"] = pd.NA
     return result
 
 

@@ -28,7 +28,10 @@ K_MAX = 32
 
 
 class SetupKey(NamedTuple):
-    """The columns that decide the deployments and the drafter of a row; rows that share them are evaluated together."""
+    """The columns that decide the deployments and the drafter of a row; rows that share them are evaluated together.
+
+    The last three are 0 where the notes do not state them.
+    """
 
     target_config: str
     weight_format: str
@@ -70,15 +73,16 @@ def setup_key(row: Any) -> SetupKey:
     )  # fmt: skip
 
 
-def build_setup(key: SetupKey, folders: Sequence[str]) -> Setup:
+@cache
+def build_setup(key: SetupKey, folders: tuple[str, ...]) -> Setup:
     """Deployments and drafter of ``key``; config files are looked up in ``folders`` in order.
 
     Raises ``InputError`` with the reason where anything is unknown or missing.
     """
-    model = _model(key.target_config, key.weight_format, key.kv_format, tuple(folders))
+    model = _model(key.target_config, key.weight_format, key.kv_format, folders)
     version = key.engine_version if re.match(r"v?\d", key.engine_version) else None
     serving = load_engine(key.engine, version)
-    if key.memory_fraction == key.memory_fraction:
+    if key.memory_fraction:
         serving = replace(serving, memory_fraction=key.memory_fraction)
     plain = Deployment(
         model, _gpu(key.gpu, key.power_w, key.clock_hz), serving, tp=key.tp, ep=key.ep, dp=key.dp, pp=key.pp, kv_format=model.kv_format
@@ -88,7 +92,7 @@ def build_setup(key: SetupKey, folders: Sequence[str]) -> Setup:
         graphs=key.cuda_graphs != "false",
         async_scheduling={"true": True, "false": False}.get(key.async_scheduling),
     )
-    drafter = _drafter(key, model, tuple(folders))
+    drafter = _drafter(key, model, folders)
     return Setup(plain, speculating, drafter)
 
 
@@ -117,8 +121,8 @@ def _model(config: str, weights: str, kv: str, folders: tuple[str, ...]) -> Arch
 @cache
 def _gpu(name: str, power_w: float, clock_hz: float) -> Gpu:
     gpu = load_gpu(name)
-    limit = power_w if power_w == power_w and power_w < gpu.tdp_w else None
-    clock = clock_hz if clock_hz == clock_hz and clock_hz < gpu.boost_hz else None
+    limit = power_w if 0 < power_w < gpu.tdp_w else None
+    clock = clock_hz if 0 < clock_hz < gpu.boost_hz else None
     return load_gpu(name, power_limit_w=limit, clock_hz=clock) if limit or clock else gpu
 
 
@@ -128,7 +132,7 @@ def _ranks(value: float) -> int:
 
 def _number(pattern: str, notes: str) -> float:
     match = re.search(pattern, notes)
-    return float(match[1]) if match else float("nan")
+    return float(match[1]) if match else 0.0
 
 
 # --- load and acceptance of one row -------------------------------------------------------------------------------------
@@ -159,9 +163,13 @@ def own_acceptance(row: Any) -> Survival | None:
         values = [float(v) for v in row.survival.split(";") if v.strip()]
         return from_cumulative(np.minimum.accumulate(values).tolist(), source="measured list")
     if row.accept_len == row.accept_len and row.accept_len >= 1.0:
-        kind = resolve("drafter", row.drafter_kind)
-        return from_length(min(float(row.accept_len), row.k + 1.0), row.k, kind=kind, k_max=K_MAX, source="measured length")
+        return _curve_of_length(min(float(row.accept_len), row.k + 1.0), int(row.k), resolve("drafter", row.drafter_kind))
     return None
+
+
+@cache
+def _curve_of_length(length: float, k: int, kind: str) -> Survival:
+    return from_length(length, k, kind=kind, k_max=K_MAX, source="measured length")
 
 
 def catalogue_acceptance(row: Any, drafter: Drafter) -> Survival:

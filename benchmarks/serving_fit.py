@@ -1,0 +1,205 @@
+"""Fits the serving parameters on published sweeps and reports them leave-family-out.
+
+    python benchmarks/serving_fit.py [-o REPORT.md] [--predictions LOFO.csv]
+
+For each family (source of sweeps) the parameters are fitted on the other families by coordinate descent from the same
+start, and its rows are predicted with them: no row is predicted with parameters that saw its family. The values fitted on
+all families are what ``profiles/engines`` ships. Every term is then switched off alone and compared in pairs over families.
+
+Start: datasheet compute, no host terms, the launch floors and prefill efficiency of the kernel study.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from specadvisor.hardware import Gpu
+from specadvisor.step import Deployment
+from specadvisor.validation.groups import argmax_choice, groups_of
+from specadvisor.validation.predict import predict
+from specadvisor.validation.score import bootstrap_mean, score
+from specadvisor.validation.setup import Setup
+from specadvisor.validation.sweeps import read_sweeps
+
+DATA = Path(__file__).parent / "data" / "sweeps"
+PYTHON_ENGINES = ("vllm", "sglang")
+Setting = tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One number, its candidate values, where the search starts, and the value that switches the term off."""
+
+    name: str
+    start: float
+    values: tuple[float, ...]
+    off: float
+
+
+PARAMETERS = (
+    Parameter("sustained_compute", 1.0, (0.6, 0.7, 0.75, 0.8, 0.9, 1.0), 1.0),
+    Parameter("round_overhead_s", 0.0, (0.0, 0.0003, 0.0006, 0.0009, 0.0012, 0.0016), 0.0),
+    Parameter("draft_pass_s", 0.0, (0.0, 0.0001, 0.0002, 0.0003, 0.0004), 0.0),
+    Parameter("draft_layer_launch_s", 0.0, (0.0, 0.000015, 0.00003, 0.00005, 0.0001), 0.0),
+    Parameter("eager_layer_s", 0.0, (0.0, 0.00015, 0.0003, 0.00045, 0.0007), 0.0),
+    Parameter("prefill_efficiency", 0.54, (0.4, 0.54, 0.7, 0.85), 1e9),
+    Parameter("floor_scale", 0.3, (0.15, 0.3, 0.6, 1.0), 1.0),
+    Parameter("gguf_row_cycles", 0.024, (0.0, 0.012, 0.018, 0.024, 0.03, 0.04), 0.0),
+    Parameter("gguf_wide_factor", 1.73, (1.0, 1.4, 1.73, 2.1, 2.6), 1.0),
+    Parameter("w4a16_row_cycles", 0.0009, (0.0, 0.0009, 0.002, 0.004), 0.0),
+)
+NAMES = tuple(p.name for p in PARAMETERS)
+START: Setting = tuple(p.start for p in PARAMETERS)
+
+
+def adjusted(setting: Setting) -> Callable[[Setup], Setup]:
+    """Every setup with the parameters of ``setting``; host terms go to the engines written in Python."""
+    value = dict(zip(NAMES, setting, strict=True))
+    gpus: dict[tuple[str, float, float], Gpu] = {}
+
+    def deployment(old: Deployment) -> Deployment:
+        serving = replace(old.serving, prefill_efficiency=value["prefill_efficiency"], floor_scale=value["floor_scale"])
+        if serving.id in PYTHON_ENGINES:
+            serving = replace(serving, **{name: value[name] for name in NAMES[1:5]})
+        key = (old.gpu.id, old.gpu.clock_scale, old.gpu.memory_bytes_per_s)
+        if key not in gpus:
+            gpus[key] = with_row_laws(old.gpu, value)
+        return replace(old, serving=serving, gpu=gpus[key], sustained_compute=value["sustained_compute"])
+
+    return lambda setup: replace(setup, plain=deployment(setup.plain), speculating=deployment(setup.speculating))
+
+
+def with_row_laws(gpu: Gpu, value: Mapping[str, float]) -> Gpu:
+    """The GPU with other costs per extra row in its low-bit kernels."""
+    laws = {
+        "gguf": {"row_cycles": value["gguf_row_cycles"], "wide_factor": value["gguf_wide_factor"]},
+        "w4a16": {"row_cycles": value["w4a16_row_cycles"]},
+    }
+
+    def change(entries: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(
+            replace(e, parameters={**e.parameters, **laws[e.format]}) if e.operator == "gemm" and e.format in laws else e
+            for e in entries
+        )
+
+    assert gpu.kernels is not None
+    return replace(gpu, kernels=replace(gpu.kernels, entries=change(gpu.kernels.entries), defaults=change(gpu.kernels.defaults)))
+
+
+@dataclass
+class Search:
+    """Evaluated settings: predictions and the loss of every family."""
+
+    table: pd.DataFrame
+    done: dict[Setting, tuple[pd.DataFrame, pd.Series]] = field(default_factory=dict)
+
+    def at(self, setting: Setting) -> tuple[pd.DataFrame, pd.Series]:
+        if setting not in self.done:
+            predictions = predict(self.table, (str(DATA / "configs"),), "row", adjusted(setting))
+            self.done[setting] = predictions, self.losses(predictions)
+        return self.done[setting]
+
+    def losses(self, predictions: pd.DataFrame) -> pd.Series:
+        """Per family: mean |log(predicted / measured)| of the rows whose acceptance was measured, plus the mean regret."""
+        table = self.table
+        throughput = table.throughput_speedup.notna()
+        measured = table.throughput_speedup.where(throughput, table.tpot_speedup)
+        predicted = predictions.predicted_throughput_speedup.where(throughput, predictions.predicted_tpot_speedup)
+        error = np.log(predicted / measured).abs().where(table.acceptance_given != "none")
+        regret = {
+            group.facts["family"]: [] for group in groups_of(table).values()
+        }  # type: dict[str, list[float]]
+        rows = dict(tuple(predictions.assign(gain=predicted).sort_values("k").groupby("group_id")))
+        for name, group in groups_of(table).items():
+            if group.facts["acceptance_given"] != "none":
+                regret[group.facts["family"]].append(group.regret(argmax_choice(group, rows[name].gain.to_numpy(float))))
+        mean_regret = pd.Series({family: np.mean(values) if values else np.nan for family, values in regret.items()})
+        return error.groupby(table.family).mean() + mean_regret
+
+    def fit(self, families: list[str], weights: pd.Series) -> Setting:
+        """Coordinate descent over ``families``, two rounds."""
+
+        def loss(setting: Setting) -> float:
+            values = self.at(setting)[1].reindex(families)
+            known = values.notna()
+            return float(np.average(values[known], weights=weights.reindex(families)[known]))
+
+        best = START
+        for _ in range(2):
+            before = best
+            for i, parameter in enumerate(PARAMETERS):
+                candidates = [(*best[:i], v, *best[i + 1 :]) for v in parameter.values]
+                best = min(candidates, key=loss)
+            if best == before:
+                break
+        return best
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("-o", "--output", type=Path)
+    parser.add_argument("--predictions", type=Path)
+    arguments = parser.parse_args()
+    table = read_sweeps(DATA / "dev.csv")
+    search = Search(table)
+    families = sorted(table.family.unique())
+    weights = np.sqrt(table[table.acceptance_given != "none"].groupby("family").size().reindex(families).fillna(0.0))
+    everything = search.fit(families, weights)
+    folds = {family: search.fit([f for f in families if f != family], weights) for family in families}
+    unseen = pd.concat([search.at(setting)[0][table.family == family] for family, setting in folds.items()]).sort_index()
+    lines = ["| parameter | start | all families | left-out folds |", "|---|---|---|---|"]
+    for i, parameter in enumerate(PARAMETERS):
+        values = sorted({fold[i] for fold in folds.values()})
+        lines.append(f"| {parameter.name} | {parameter.start:g} | {everything[i]:g} | {', '.join(f'{v:g}' for v in values)} |")
+    lines += ["", *report("leave-family-out", table, unseen), *report("all families (in-sample)", table, search.at(everything)[0])]
+    lines += ["", *ablation(search, folds)]
+    text = "\n".join(lines)
+    print(text)
+    if arguments.output:
+        arguments.output.write_text(text + "\n", encoding="utf-8")
+    if arguments.predictions:
+        unseen.to_csv(arguments.predictions, index=False, float_format="%.6g")
+
+
+def report(title: str, table: pd.DataFrame, predictions: pd.DataFrame) -> list[str]:
+    """The lines of one scored set of predictions."""
+    scores = score(table, predictions)
+    lines = ["", f"### {title}", "", "| groups | n | argmax | 95% over families | chosen_k | <= 3% | k = 3 | sign | balanced |"
+             " throughput median / p90 | TPOT median / p90 | rank | inside | drafter and k |", "|" + "---|" * 14]  # fmt: skip
+    for name in ("all", "acceptance known", "acceptance unknown", "acceptance known, 3 or more k"):
+        s = scores[name]
+        r, size = s.regret, s.size
+        lines.append(
+            f"| {name} | {s.groups} | {r['predicted']['mean']:.2%} | {r['predicted']['low']:.1%} to {r['predicted']['high']:.1%} | "
+            f"{r['recommended']['mean']:.2%} | {r['predicted']['within_3']:.0%} | {r['k = 3']['mean']:.1%} | "
+            f"{s.sign['main']['accuracy']:.1%} | {s.sign['main']['balanced']:.1%} | "
+            f"{size['throughput']['median']:.1%} / {size['throughput']['p90']:.1%} | {size['tpot']['median']:.1%} / "
+            f"{size['tpot']['p90']:.1%} | {s.order['mean']:.2f} | {s.coverage['inside']:.0%} | {s.drafter_choice['predicted']['mean']:.1%} |"
+        )
+    return lines
+
+
+def ablation(search: Search, folds: Mapping[str, Setting]) -> list[str]:
+    """Each term switched off alone, in pairs over families: how much worse the loss of unseen families gets."""
+    lines = ["### terms, paired over families (loss without the term minus loss with it; 95% interval)", "", "| term | difference | interval |",
+             "|---|---|---|"]  # fmt: skip
+    for i, parameter in enumerate(PARAMETERS):
+        differences = {}
+        for family, setting in folds.items():
+            off = (*setting[:i], parameter.off, *setting[i + 1 :])
+            differences[family] = search.at(off)[1].get(family, np.nan) - search.at(setting)[1].get(family, np.nan)
+        known = pd.Series(differences).dropna()
+        low, high = bootstrap_mean(known.to_numpy(float), known.index.to_numpy(), 2000)
+        lines.append(f"| {parameter.name} | {known.mean():+.4f} | {low:+.4f} to {high:+.4f} |")
+    return lines
+
+
+if __name__ == "__main__":
+    main()
