@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from specadvisor.acceptance import Survival
 from specadvisor.advise.acceptance_input import Stated, curves
-from specadvisor.drafters import Drafter, legal_drafters, load_drafter
+from specadvisor.drafters import FAMILIES, Drafter, legal_drafters, load_drafter
 from specadvisor.errors import InputError
 from specadvisor.step import Deployment, resident
 
@@ -35,15 +35,16 @@ def candidates(
     Raises ``InputError`` where none of the drafters asked for can run, with the reason of the first.
     """
     model, serving = deployment.model, deployment.serving
+    excluded: dict[str, str] = {}
     if asked is None:
         wanted: list[Drafter] = legal_drafters(model, serving)
+        excluded = _not_ranked(deployment, {drafter.kind for drafter in wanted})
     else:
         items = [asked] if isinstance(asked, str | Drafter) else list(asked)
         wanted = [d if isinstance(d, Drafter) else load_drafter(d, model, serving.id) for d in items]
     if modifiers:
         wanted = [_modified(drafter, modifiers) for drafter in wanted]
     usable: list[Drafter] = []
-    excluded: dict[str, str] = {}
     for drafter in _named_apart(wanted):
         reason = drafter.legality(model, serving)
         memory = resident(deployment, drafter.on(deployment))
@@ -60,6 +61,22 @@ def candidates(
         )
     survival, notes = curves(acceptance, usable, workload, temperature)
     return Candidates(tuple(usable), survival, excluded, tuple(notes))
+
+
+def _not_ranked(deployment: Deployment, ranked: set[str]) -> dict[str, str]:
+    """Why each other family that is ranked by default is not among ``ranked`` here."""
+    model, serving = deployment.model, deployment.serving
+    reasons: dict[str, str] = {}
+    for kind in (k for k, family in FAMILIES.items() if family.ranked and k not in ranked):
+        support = serving.supports(kind)
+        if not support.supported:
+            reasons[kind] = support.note or f"{serving.id} does not run it"
+            continue
+        try:
+            reasons[kind] = load_drafter(kind, model, serving.id).legality(model, serving) or "the same as another one here"
+        except InputError as error:
+            reasons[kind] = error.accepted
+    return reasons
 
 
 def _modified(drafter: Drafter, modifiers: Sequence[str]) -> Drafter:

@@ -48,7 +48,9 @@ def headline(load: Load, best: Best, schedule: Schedule, curves: Mapping[str, Cu
 
 
 def _verdict(load: Load, best: Best, schedule: Schedule, curve: Curve | None) -> str:
-    if curve is None or all(tier.k == 0 for tier in schedule.tiers):
+    if curve is None:
+        return "Do not speculate: no drafter can run here (the reasons are under Left out)."
+    if all(tier.k == 0 for tier in schedule.tiers):
         return f"Do not speculate at concurrency {loads(min(load.concurrency), max(load.concurrency))}: no drafter gains here."
     what = {"throughput": "throughput", "latency": "TPOT", "goodput": "goodput"}[load.objective]
     if len(load.concurrency) == 1:

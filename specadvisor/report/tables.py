@@ -54,11 +54,19 @@ def recommendation_blocks(rec: Recommendation, *, all_guidelines: bool = False) 
         ("Watch out", rec.warnings),
         ("Assumed", rec.assumptions),
         ("Measure next", rec.measurement_plan),
-        ("Left out", tuple(f"{name}: {reason}" for name, reason in rec.excluded.items())),
+        ("Left out", _left_out(rec)),
     ):
         if lines:
             blocks.append(Lines(title, tuple(lines)))
     return blocks
+
+
+def _left_out(rec: Recommendation) -> tuple[str, ...]:
+    """Drafters by the reason they share."""
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in rec.excluded.items():
+        by_reason.setdefault(reason, []).append(name)
+    return tuple(f"{', '.join(names)}: {reason}" for reason, names in by_reason.items())
 
 
 def _middle(count: int) -> slice:

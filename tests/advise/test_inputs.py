@@ -81,3 +81,11 @@ def test_a_modifier_changes_name_and_acceptance(small):
     assert "block" in block.drafters[0].name
     gained = float(block.survival[block.drafters[0].name].acceptance_length(5))
     assert gained > float(plain.survival["eagle3"].acceptance_length(5))
+
+
+def test_families_that_cannot_run_are_left_out_with_the_reason(small):
+    found = candidates(small.deployment, None, None, "mixed", 0.0)
+    kinds = {drafter.kind for drafter in found.drafters}
+    assert not kinds & found.excluded.keys()
+    assert "ships none" in found.excluded["mtp"]
+    assert "no such method" in found.excluded["domino"] or "vllm" in found.excluded["domino"]
