@@ -13,15 +13,19 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from specadvisor import kernels as kernels
     from specadvisor.acceptance import Survival as Survival
+    from specadvisor.acceptance import fit_acceptance as fit_acceptance
     from specadvisor.advise.advisor import Advisor as Advisor
     from specadvisor.advise.anchor import Anchor as Anchor
     from specadvisor.advise.recommendation import Recommendation as Recommendation
+    from specadvisor.advise.tuner import Tuner as Tuner
+    from specadvisor.calibration import calibrate as calibrate
     from specadvisor.errors import DoesNotFit as DoesNotFit
     from specadvisor.errors import InputError as InputError
     from specadvisor.errors import SpecadvisorError as SpecadvisorError
     from specadvisor.hardware import load_gpu as load_gpu
     from specadvisor.model import load_model as load_model
     from specadvisor.ranges import Range as Range
+    from specadvisor.validation.validate import validate as validate
 
 # Public name: (module, attribute); an empty attribute is the module itself.
 _PUBLIC = {
@@ -33,12 +37,16 @@ _PUBLIC = {
     "Recommendation": ("specadvisor.advise.recommendation", "Recommendation"),
     "SpecadvisorError": ("specadvisor.errors", "SpecadvisorError"),
     "Survival": ("specadvisor.acceptance", "Survival"),
+    "Tuner": ("specadvisor.advise.tuner", "Tuner"),
+    "calibrate": ("specadvisor.calibration", "calibrate"),
+    "fit_acceptance": ("specadvisor.acceptance", "fit_acceptance"),
     "kernels": ("specadvisor.kernels", ""),
     "load_gpu": ("specadvisor.hardware", "load_gpu"),
     "load_model": ("specadvisor.model", "load_model"),
+    "validate": ("specadvisor.validation", "validate"),
 }
 
-__all__ = [*sorted(_PUBLIC), "__version__"]  # noqa: PLE0604
+__all__ = [*sorted(_PUBLIC), "__version__"]
 
 
 def __getattr__(name: str) -> Any:

@@ -23,6 +23,8 @@ from specadvisor.serving import load_engine
 from specadvisor.step import Deployment, StepTime, check_fits, resident, target_step
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     import pandas as pd
 
     from specadvisor.advise.explain import Explanation
@@ -107,12 +109,16 @@ class Advisor:
         workload: str = "mixed",
         temperature: float = 0.0,
         modifiers: Sequence[str] = (),
+        executor: Executor | None = None,
     ) -> pd.DataFrame:
-        """The whole grid as a tidy table, one row per point, units in the column names; k = 0 rows are plain decoding."""
+        """The whole grid as a tidy table, one row per point, units in the column names; k = 0 rows are plain decoding.
+
+        ``executor``: any ``concurrent.futures.Executor`` (Dask's and Ray's too) that evaluates the drafters side by side.
+        """
         from specadvisor.advise.sweep import sweep
 
         found = candidates(self.deployment, drafters, acceptance, workload, temperature, modifiers)
-        return sweep(self.deployment, found, k, concurrency, context, input_tokens, output_tokens)
+        return sweep(self.deployment, found, k, concurrency, context, input_tokens, output_tokens, executor)
 
     def recommend(
         self,

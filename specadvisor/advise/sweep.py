@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,10 +30,12 @@ def sweep(
     context: Axis,
     input_tokens: int | None,
     output_tokens: int | None,
+    executor: Executor | None = None,
 ) -> pd.DataFrame:
     """One row per point. ``k`` None: every draft length of each drafter; k = 0 (or None) adds rows of plain decoding.
 
-    A k that a drafter cannot propose has no rows for it. Context None: input + output / 2, else 2048.
+    A k that a drafter cannot propose has no rows for it. Context None: input + output / 2, else 2048. ``executor``
+    evaluates the drafters side by side, on other machines if it has them.
     """
     users = _axis("concurrency", concurrency, DEFAULT_CONCURRENCY, 1, LARGEST_CONCURRENCY)
     mean = (input_tokens or DEFAULT_CONTEXT) + (output_tokens or 0) // 2
@@ -42,20 +46,16 @@ def sweep(
     blocks: list[dict[str, Any]] = []
     if lengths is None or 0 in lengths:
         blocks.append(_plain_block(plain, users, keys))
-    for drafter in found.drafters:
-        ks = _lengths(drafter, lengths)
-        if ks.size:
-            at = evaluate(
-                deployment,
-                drafter,
-                found.survival[drafter.name],
-                ks[:, None, None],
-                *axes,
-                input_tokens,
-                output_tokens,
-                plain=plain,
-            )
-            blocks.append(_block(drafter, at))
+    asked = [(d, _lengths(d, lengths)) for d in found.drafters]
+    jobs = [
+        partial(
+            evaluate, deployment, d, found.survival[d.name], ks[:, None, None], *axes, input_tokens, output_tokens, plain=plain
+        )
+        for d, ks in asked
+        if ks.size
+    ]  # fmt: skip
+    evaluated = executor.map(_call, jobs) if executor else map(_call, jobs)
+    blocks += [_block(drafter, at) for drafter, at in zip((d for d, ks in asked if ks.size), evaluated, strict=True)]
     if not blocks:
         raise InputError(
             "k", None if lengths is None else lengths.tolist(), "a number of draft tokens that a drafter here takes"
@@ -66,6 +66,10 @@ def sweep(
     for column in blocks[0]["columns"]:
         table[column] = np.concatenate([block["columns"][column] for block in blocks])
     return pd.DataFrame(table, copy=False)
+
+
+def _call(job: Callable[[], Evaluation]) -> Evaluation:
+    return job()
 
 
 def _lengths(drafter: Drafter, asked: Any) -> FloatArray:

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+from concurrent.futures import ProcessPoolExecutor
+
 import numpy as np
+import pandas as pd
 import pytest
 
 from specadvisor.errors import InputError
@@ -41,3 +44,11 @@ def test_a_k_that_only_some_take_has_rows_for_those_only(small):
 def test_axes_that_mean_nothing_are_refused(small, wrong):
     with pytest.raises(InputError):
         small.sweep("eagle3", **wrong)
+
+
+def test_an_executor_gives_the_same_table(small):
+    kinds = ["eagle3", "dflash", "ngram"]
+    alone = small.sweep(kinds, [0, 2, 5], [1, 32], [1024])
+    with ProcessPoolExecutor(1) as pool:
+        spread = small.sweep(kinds, [0, 2, 5], [1, 32], [1024], executor=pool)
+    pd.testing.assert_frame_equal(alone, spread)

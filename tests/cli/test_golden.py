@@ -1,7 +1,7 @@
 """Whole outputs beside the ones kept in ``golden/``: every word the same, every number of the same order.
 
-Numbers move when a kernel profile is fitted anew (other tests hold them); words and layout only when somebody means to. Write the files anew with
-``SPECADVISOR_WRITE_GOLDEN=1 pytest tests/cli/test_golden.py`` and read the difference.
+Numbers move when a kernel profile is fitted anew (other tests hold them); words and layout only when somebody means to.
+Write the files anew with ``SPECADVISOR_WRITE_GOLDEN=1 pytest tests/cli/test_golden.py`` and read the difference.
 """
 
 from __future__ import annotations

@@ -15,6 +15,12 @@ def test_every_public_name_is_there():
 
 def test_the_names():
     required = {
+        "Tuner",
+        "Survival",
+        "Anchor",
+        "calibrate",
+        "fit_acceptance",
+        "validate",
         "Advisor",
         "load_model",
         "load_gpu",
