@@ -13,7 +13,7 @@ from specadvisor.calibration.cpu_plan import make_cpu_plan
 from specadvisor.calibration.cpu_profile import with_single_row_kernel
 from specadvisor.calibration.engine_run import with_engine_sections
 from specadvisor.calibration.gpu_run import run_on_gpu
-from specadvisor.calibration.identify import identify
+from specadvisor.calibration.identify import identify, with_measured_bandwidth
 from specadvisor.calibration.plan import Plan, make_plan
 from specadvisor.calibration.rows import Row
 from specadvisor.calibration.run import Progress, Run
@@ -95,6 +95,7 @@ def calibrate(
         plan = make_plan(found.sm, quick=quick, model=model, tp=tp, formats=formats)
         plan = with_engine_sections(plan, engine, found.sm, quick)
         run = run_on_gpu(opened, found, plan, engine, report)
+    found = with_measured_bandwidth(found, run.rows)
     profile, notes = build_profile(run, found)
     return _saved(replace(run, notes=[*run.notes, *notes]), profile, found, path, datasheet=not listed)
 

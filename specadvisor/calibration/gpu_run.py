@@ -27,6 +27,7 @@ from specadvisor.errors import MissingDependency
 from specadvisor.hardware.gpu import Gpu
 
 COOL_DOWN_S = 3.0
+WARM_UP_S = 0.3
 
 
 class _Machine:
@@ -48,13 +49,22 @@ class _Machine:
             self.library.close()
 
 
-def run_on_gpu(device: Device, gpu: Gpu, plan: Plan, engine: str, progress: Progress, cool_down_s: float = COOL_DOWN_S) -> Run:
+def run_on_gpu(
+    device: Device,
+    gpu: Gpu,
+    plan: Plan,
+    engine: str,
+    progress: Progress,
+    cool_down_s: float = COOL_DOWN_S,
+    warm_up_s: float = WARM_UP_S,
+) -> Run:
     """Measure every section of ``plan``; raises if a check fails or the machine did not hold still."""
     run = Run(stand_in=is_stand_in())
     nvml_facts = nvml.facts(device.uuid)
     machine = _Machine(device, engine)
     try:
         memory_bench.check_copy(machine.bench)
+        memory_bench.warm_up(machine.bench, warm_up_s)
         sentinels = [_sentinels(machine)]
         clocks: dict[str, Any] = {}
         done_s = 0.0
@@ -163,7 +173,7 @@ def _product_s(library: Library, bench: Bench, operands: Operands, m: int, n: in
 
 def _sharing_notes(facts: dict[str, Any]) -> list[str]:
     notes = []
-    others = [pid for pid in facts.get("processes", []) if pid != os.getpid()]
+    others = _other_processes(facts)
     if others:
         notes.append(f"{len(others)} other process(es) use this GPU: times may be too long")
     if facts.get("mig"):
@@ -172,6 +182,10 @@ def _sharing_notes(facts: dict[str, Any]) -> list[str]:
     if limit and default and limit < 0.98 * default:
         notes.append(f"the power limit is {limit:.0f} W of {default:.0f} W: the profile describes this limit")
     return notes
+
+
+def _other_processes(facts: dict[str, Any]) -> list[int]:
+    return [pid for pid in facts.get("processes", []) if pid != os.getpid()]
 
 
 def _conditions(
@@ -193,6 +207,7 @@ def _conditions(
         "python": platform.python_version(),
         "cuda_bindings": _installed("cuda-bindings"),
         "attributes": device.attributes,
+        "other_processes": len(_other_processes(facts)),
         "nvml": {k: v for k, v in facts.items() if k not in ("driver", "processes")},
         "sm_clock_mhz_in_kernel": round(memory_bench.clock_hz(machine.bench) / 1e6),
         "read_gb_per_s_by_bytes": reads,

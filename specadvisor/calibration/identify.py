@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 
 from specadvisor.calibration.driver import Device
+from specadvisor.calibration.rows import Row
 from specadvisor.errors import InputError
 from specadvisor.hardware import load_gpu, match_local
 from specadvisor.hardware.gpu import Gpu
@@ -28,14 +31,19 @@ def identify(device: Device, named: str) -> tuple[Gpu, bool]:
     """
     if named.lower() != "auto":
         return load_gpu(named), True
-    try:
-        return load_gpu(match_local(device.name, device.memory_bytes).id), True
-    except InputError:
-        return unlisted(device), False
+    for memory_bytes in (device.memory_bytes, None):  # CUDA and NVML count reserved memory differently
+        try:
+            return load_gpu(match_local(device.name, memory_bytes).id), True
+        except InputError:
+            continue
+    return unlisted(device), False
 
 
 def unlisted(device: Device) -> Gpu:
-    """Facts from the driver; peaks from SM count, clock and the generation's rate, marked as low confidence."""
+    """Facts from the driver; peaks from SM count, clock and the generation's rate, marked as low confidence.
+
+    Where the driver hides the memory clock, the bandwidth is 0 until ``with_measured_bandwidth``.
+    """
     capability = device.compute_capability
     _, bf16, fp8, fp4 = next(row for row in _FLOPS_PER_CLOCK if capability >= row[0])
     clock_hz = device.attributes.get("sm_clock_khz", 1_500_000) * 1e3
@@ -46,7 +54,7 @@ def unlisted(device: Device) -> Gpu:
         name=device.name,
         family="unlisted",
         sm=capability,
-        memory_bytes_per_s=device.peak_bytes_per_s or 5e11,
+        memory_bytes_per_s=device.peak_bytes_per_s,
         memory_bytes=float(device.memory_bytes),
         sm_count=device.sm_count,
         l2_bytes=float(device.l2_bytes),
@@ -60,3 +68,11 @@ def unlisted(device: Device) -> Gpu:
         confidence="low",
         source="driver attributes; peaks estimated from SM count, clock and generation",
     )
+
+
+def with_measured_bandwidth(gpu: Gpu, rows: Sequence[Row]) -> Gpu:
+    """``gpu`` with the bandwidth of its fastest read, and a margin, where nothing else is known."""
+    if gpu.memory_bytes_per_s:
+        return gpu
+    speeds = [r.bytes / r.us * 1e6 for r in rows if r.operator == "bandwidth" and r.bytes and r.bytes > 8 * gpu.l2_bytes]
+    return replace(gpu, memory_bytes_per_s=1.1 * max(speeds, default=1e11))

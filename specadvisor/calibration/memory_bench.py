@@ -26,7 +26,7 @@ def check_copy(bench: Bench) -> None:
         bench.fill_bits(source, size, 0xFFFFFFFF)
         device.set_bytes(target, 0, size)
         _copy(bench, target, source, size)
-        _read(bench, hashes, source, size)
+        _read(bench, hashes, source, size, check=True)
         device.synchronise()
         before, after = device.read(source, (size // 4,), np.uint32), device.read(target, (size // 4,), np.uint32)
         seen = np.bitwise_xor.reduce(device.read(hashes, (bench.grid[0] * THREADS,), np.uint32))
@@ -40,8 +40,8 @@ def _copy(bench: Bench, target: int, source: int, size: int) -> None:
     bench.kernel("copy_vectors").launch(bench.stream, bench.grid, *arguments)
 
 
-def _read(bench: Bench, hashes: int, source: int, size: int) -> None:
-    arguments = (ctypes.c_void_p(hashes), ctypes.c_void_p(source), ctypes.c_uint64(size // 16))
+def _read(bench: Bench, hashes: int, source: int, size: int, check: bool = False) -> None:
+    arguments = (ctypes.c_void_p(hashes), ctypes.c_void_p(source), ctypes.c_uint64(size // 16), ctypes.c_uint32(check))
     bench.kernel("read_vectors").launch(bench.stream, bench.grid, *arguments)
 
 
@@ -73,6 +73,18 @@ def bandwidth(bench: Bench, sizes: tuple[int, ...], step: Any) -> list[Row]:
             timing = measure(bench.device, partial(_copy_again, bench, target, source, size), effort=_EFFORT)
             rows.append(row("memory", "any", timing, kernel="copy", bytes=2 * size))
     return rows
+
+
+def warm_up(bench: Bench, seconds: float = 0.3) -> None:
+    """Copy until the clocks have left their idle state: the first sentinel must not see them rise."""
+    size = 64 << 20
+    with bench.scratch():
+        source, target = bench.allocate(size), bench.allocate(size)
+        end = time.perf_counter() + seconds
+        while time.perf_counter() < end:
+            for _ in range(20):
+                _copy(bench, target, source, size)
+            bench.device.synchronise()
 
 
 def read_once(bench: Bench, size: int) -> float:

@@ -62,7 +62,7 @@ def test_impossible_bandwidth(failing: Failing) -> None:
 
 
 def test_drift(failing: Failing) -> None:
-    assert "sentinel" in failing(STAND_IN_SLOW="1.5").stderr
+    assert "sentinel" in failing(STAND_IN_SLOW="1.8").stderr
 
 
 def test_naming_another_gpu(failing: Failing) -> None:
@@ -87,7 +87,8 @@ def measure(stand_in: StandIn, code: str, **settings: str) -> object:
         "small = plan.Plan(tuple(s for s in full.sections if s.name in ('launch floor', 'GEMM bf16', 'GEMM fp8')))\n"
         "def run():\n"
         "    with driver.opened() as device:\n"
-        "        return gpu_run.run_on_gpu(device, load_gpu('h200_sxm'), small, 'vllm', lambda s, w: None, cool_down_s=0.0)\n"
+        "        gpu = load_gpu('h200_sxm')\n"
+        "        return gpu_run.run_on_gpu(device, gpu, small, 'vllm', lambda s, w: None, cool_down_s=0.0, warm_up_s=0.0)\n"
     )
     return stand_in.python(text + code, **settings)
 

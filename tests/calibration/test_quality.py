@@ -19,8 +19,8 @@ from specadvisor.errors import InputError, SpecadvisorError
 def test_drift_is_noted_and_past_the_limit_refused() -> None:
     assert quality.check_drift([{"read": 1.00}, {"read": 1.04}]) == []
     assert "drifted by 8%" in quality.check_drift([{"read": 1.00}, {"read": 1.08}])[0]
-    with pytest.raises(Unreliable, match="moved by 20%"):
-        quality.check_drift([{"read": 1.0}, {"read": 1.1}, {"read": 1.2}])
+    with pytest.raises(Unreliable, match="moved by 30%"):
+        quality.check_drift([{"read": 1.0}, {"read": 1.1}, {"read": 1.3}])
 
 
 def reads(gb_per_s: float, size: int = 1 << 30) -> list[Row]:

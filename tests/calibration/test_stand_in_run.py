@@ -96,17 +96,20 @@ def test_every_format_of_the_gpu_is_checked_and_timed(
         f"full = plan.make_plan({capability}, quick=True, formats=['bf16', 'fp8', 'fp8_block', 'mxfp8', 'nvfp4'])\n"
         "products = plan.Plan(tuple(s for s in full.sections if s.operator == 'gemm'))\n"
         "with driver.opened() as device:\n"
-        f"    run = gpu_run.run_on_gpu(device, load_gpu({name!r}), products, 'vllm', lambda done, what: None)\n"
+        f"    run = gpu_run.run_on_gpu(device, load_gpu({name!r}), products, 'vllm', lambda done, what: None, warm_up_s=0.0)\n"
         "result = sorted({r.format for r in run.rows}), run.notes"
     )
     assert stand_in.python(text, STAND_IN_CC=capability, STAND_IN_NAME=name) == [formats, []]
 
 
 def test_a_gpu_outside_the_catalogue_brings_its_own_facts(stand_in: StandIn, tmp_path: Path) -> None:
-    done = stand_in.command("--quick", "--gemm", "bf16", "--out", str(tmp_path), STAND_IN_NAME="NVIDIA Unheard-of 9000")
+    done = stand_in.command(
+        "--quick", "--gemm", "bf16", "--out", str(tmp_path), STAND_IN_NAME="NVIDIA Unheard-of 9000", STAND_IN_MEMORY_KHZ="0"
+    )
     assert done.returncode == 0, done.stderr
     profile = json.loads((tmp_path / "unheard_of_9000.json").read_text())
     assert profile["datasheet"]["sm_count"] == 132
+    assert profile["datasheet"]["memory"]["gb_per_s"] == pytest.approx(1.1 * 4000, rel=0.02)
     assert profile["datasheet"]["peak_tflops"]["bf16"] == pytest.approx(132 * 1.98e9 * 4096 / 1e12, rel=1e-3)
 
 

@@ -24,7 +24,7 @@ GXX = shutil.which("g++")
 # C linkage name -> C++ expression that calls it with the arguments of a kernel launch
 _MEMORY_CALLS = {
     "copy_vectors": "copy_vectors(*(Vector16**)a[0], *(const Vector16**)a[1], *(u64*)a[2])",
-    "read_vectors": "read_vectors(*(u32**)a[0], *(const Vector16**)a[1], *(u64*)a[2])",
+    "read_vectors": "read_vectors(*(u32**)a[0], *(const Vector16**)a[1], *(u64*)a[2], *(u32*)a[3])",
     "fill_bf16": "fill_bf16(*(u32**)a[0], *(u64*)a[1], *(u32*)a[2], *(float*)a[3])",
     "fill_masked": "fill_masked(*(u32**)a[0], *(u64*)a[1], *(u32*)a[2], *(u32*)a[3])",
     "empty_kernel": "empty_kernel(*(u32**)a[0])",

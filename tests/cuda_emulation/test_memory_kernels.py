@@ -31,7 +31,10 @@ def test_copy_and_read_touch_every_vector_once(library: EmulatedLibrary, vectors
     target, hashes = np.zeros_like(source), np.zeros(BLOCKS * THREADS, np.uint32)
     count = ctypes.c_uint64(vectors)
     library.launch("copy_vectors", (BLOCKS, 1, 1), THREADS, 0, pointer(target), pointer(source), count)
-    library.launch("read_vectors", (BLOCKS, 1, 1), THREADS, 0, pointer(hashes), pointer(source), count)
+    arguments = (pointer(hashes), pointer(source), count)
+    library.launch("read_vectors", (BLOCKS, 1, 1), THREADS, 0, *arguments, ctypes.c_uint32(0))
+    assert not hashes.any()
+    library.launch("read_vectors", (BLOCKS, 1, 1), THREADS, 0, *arguments, ctypes.c_uint32(1))
     assert np.array_equal(target, source)
     assert np.bitwise_xor.reduce(hashes) == np.bitwise_xor.reduce(source)
 

@@ -13,8 +13,9 @@ extern "C" __global__ void __launch_bounds__(256) copy_vectors(Vector16* dst, co
   for (; i < n; i += stride) dst[i] = src[i];
 }
 __device__ __forceinline__ u32 folded(Vector16 a) { return a.x ^ a.y ^ a.z ^ a.w; }
-// read-only, as a decode step treats weights and KV; every block writes the XOR of what it read, which keeps the loads alive
-extern "C" __global__ void __launch_bounds__(256) read_vectors(u32* out, const Vector16* src, u64 n) {
+// read-only, as a decode step treats weights and KV. Each thread's XOR of what it read is written where `always` is set (the
+// correctness check) or on one unlikely value, which keeps the loads alive without writing.
+extern "C" __global__ void __launch_bounds__(256) read_vectors(u32* out, const Vector16* src, u64 n, u32 always) {
   u64 stride = (u64)gridDim.x * blockDim.x, i = (u64)blockIdx.x * blockDim.x + threadIdx.x;
   u32 hash = 0;
   for (; i + 3 * stride < n; i += 4 * stride) {
@@ -22,7 +23,7 @@ extern "C" __global__ void __launch_bounds__(256) read_vectors(u32* out, const V
     hash ^= folded(a) ^ folded(b) ^ folded(c) ^ folded(d);
   }
   for (; i < n; i += stride) hash ^= folded(src[i]);
-  out[(u64)blockIdx.x * blockDim.x + threadIdx.x] = hash;
+  if (always || hash == 0x9e3779b9u) out[(u64)blockIdx.x * blockDim.x + threadIdx.x] = hash;
 }
 __device__ __forceinline__ u32 mixed(u32 x) {
   x ^= x >> 16; x *= 0x7feb352du; x ^= x >> 15; x *= 0x846ca68bu; x ^= x >> 16;
