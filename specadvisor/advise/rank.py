@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -114,12 +115,19 @@ def _over_loads(curve: Curve) -> Choice:
 
 
 def schedule_of(deployment: Deployment, load: Load, curve: Curve, fix: Correction | None) -> Schedule:
-    """Tiers from concurrency 1 to the largest stated load."""
+    """Tiers from concurrency 1 to the largest stated load.
+
+    With measured acceptance a tier speculates only where that gains more than the plateau's width: a drafter that gains
+    nothing to speak of is not worth its memory.
+    """
     loads = schedule_loads(max(load.concurrency), load.concurrency)
     plain = plain_grid(deployment, load, loads)
     evaluation = grid(deployment, curve.drafter, curve.survival, load, loads, plain)
     found = gains(deployment, curve.drafter, load, evaluation, fix)
-    picked = choices(found, evaluation, curve.acceptance_known or fix is not None)
+    known = curve.acceptance_known or fix is not None
+    picked = choices(found, evaluation, known)
+    if known:
+        picked = tuple(replace(c, k=0) if c.cautious == 0 else c for c in picked)
     drafter = curve.drafter.on(deployment)
     users, replicas = per_replica(np.asarray(loads, dtype=float)[None, :], deployment.dp)
     context = np.asarray(float(load.context))
@@ -135,7 +143,7 @@ def schedule_of(deployment: Deployment, load: Load, curve: Curve, fix: Correctio
     held = memory.drafter_bytes + memory.drafter_kv_bytes_per_token * memory.kv_pool_tokens
     return make_schedule(
         curve.name, loads, picked, evaluation.k, found.gain, np.broadcast_to(idle_gain, shape)[0], float(held),
-        np.broadcast_to(idle_s, shape)[0], KEEP_WITHIN if curve.acceptance_known else NOISE,
+        np.broadcast_to(idle_s, shape)[0], KEEP_WITHIN if known else NOISE,
     )  # fmt: skip
 
 

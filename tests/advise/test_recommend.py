@@ -50,6 +50,8 @@ def test_at_256_the_pool_binds_and_there_is_no_gain_to_speak_of(ladder):
     best = ladder.chosen(LOADS.index(256))
     plain = ladder.plain[-1]
     assert plain.batch == 256
+    assert ladder.schedule.k_at(256) == 0
+    assert 128 < ladder.schedule.crossover <= 256
     speculating = [o for o in ladder.at(256) if o.k > 0]
     assert all(o.batch < 256 for o in speculating)
     assert best.verdict != "gain"
