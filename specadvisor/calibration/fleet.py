@@ -17,6 +17,8 @@ class Cluster(Protocol):
 
     def run(self, worker: str, function: Callable[[], Any]) -> Any: ...
 
+    def close(self) -> None: ...
+
 
 def local_gpu_name() -> str:
     """The name of this worker's first GPU, or an empty string. Runs on the worker."""
@@ -45,7 +47,11 @@ def calibrate_fleet(
     address: str, options: Mapping[str, Any], out: str | Path | None, note: Callable[[str], None]
 ) -> list[tuple[str, str, Path]]:
     """(kind of GPU, worker, profile) of every kind found; raises ``InputError`` if no worker has a GPU."""
-    return calibrate_on(connect(address), options, out, note)
+    cluster = connect(address)
+    try:
+        return calibrate_on(cluster, options, out, note)
+    finally:
+        cluster.close()
 
 
 def calibrate_on(
@@ -108,10 +114,13 @@ class DaskCluster:
             raise InputError("executor", address, "a Dask scheduler that answers", str(error)) from error
 
     def workers(self) -> list[str]:
-        return sorted(self._client.scheduler_info(n_workers=-1)["workers"])
+        return sorted(self._client.ncores())
 
     def run(self, worker: str, function: Callable[[], Any]) -> Any:
         return self._client.submit(function, workers=[worker], allow_other_workers=False, pure=False).result()
+
+    def close(self) -> None:
+        self._client.close()
 
 
 class RayCluster:
@@ -136,3 +145,6 @@ class RayCluster:
 
         place = NodeAffinitySchedulingStrategy(node_id=worker, soft=False)
         return self._ray.get(self._ray.remote(num_gpus=1, scheduling_strategy=place)(lambda: function()).remote())
+
+    def close(self) -> None:
+        self._ray.shutdown()

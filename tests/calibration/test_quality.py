@@ -87,6 +87,9 @@ class FakeCluster:
     def workers(self) -> list[str]:
         return list(self._names)
 
+    def close(self) -> None:
+        self.measured.append("closed")
+
     def run(self, worker: str, function: Callable[[], Any]) -> Any:
         if function is fleet.local_gpu_name:
             return self._names[worker]
@@ -112,6 +115,15 @@ def test_fleet_measures_each_kind_once(tmp_path: Path) -> None:
     assert cluster.measured == ["a", "b", "c"]
     assert (tmp_path / "h200_sxm.csv").read_text() == "rows of b"
     assert "NVIDIA H200 on a: throttled" in notes
+
+
+def test_cluster_is_closed_whatever_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = FakeCluster()
+    cluster._names = {}
+    monkeypatch.setattr(fleet, "connect", lambda address: cluster)
+    with pytest.raises(InputError):
+        fleet.calibrate_fleet("tcp://x:1", {}, tmp_path, lambda text: None)
+    assert cluster.measured == ["closed"]
 
 
 def test_fleet_without_gpus_says_so(tmp_path: Path) -> None:
