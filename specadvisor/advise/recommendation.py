@@ -243,14 +243,17 @@ class Recommendation:
 
         return pd.DataFrame(option_rows(self.ranking))
 
-    def to_csv(self, path: str | Path) -> None:
-        """Write the ranking as CSV."""
+    def to_csv(self, path: str | Path | None = None) -> str:
+        """The ranking as CSV text, written to ``path`` where one is given."""
         from specadvisor.report.data import option_rows
         from specadvisor.report.writers import csv_text, write
 
-        write(Path(path), csv_text(option_rows(self.ranking)))
+        text = csv_text(option_rows(self.ranking))
+        if path is not None:
+            write(Path(path), text)
+        return text
 
-    def plot(self, directory: str | Path) -> list[Path]:
+    def plot(self, directory: str | Path = ".") -> list[Path]:
         """Draw roofline, speed-up curves and heat map into ``directory``; returns the files."""
         from specadvisor.report.plots import plot_all
 

@@ -147,7 +147,7 @@ def _split(text: str) -> tuple[str, str | None]:
 
 
 def _label(kind: str, source: Any) -> str:
-    return f"{kind} ({Path(source).stem})" if isinstance(source, str | Path) else kind
+    return f"{kind} ({Path(source).name.removesuffix('.json')})" if isinstance(source, str | Path) else kind
 
 
 def _is_target(config: Mapping[str, Any], kind: str) -> bool:

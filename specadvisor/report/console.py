@@ -10,6 +10,7 @@ from specadvisor.advise.recommendation import Recommendation
 from specadvisor.report.tables import Block, Lines, Table, recommendation_blocks
 
 WIDTH = 128
+FOLDED = 24
 
 
 def render(recommendation: Recommendation) -> str:
@@ -46,8 +47,9 @@ def show(blocks: Sequence[Block]) -> None:
     from rich.console import Console
     from rich.table import Table as RichTable
 
-    console = Console(highlight=False)
+    terminal = Console(highlight=False)
     for block in blocks:
+        console = terminal if isinstance(block, Lines) else Console(highlight=False, width=max(terminal.width, _least(block)))
         console.print(f"[bold]{_escaped(block.title)}[/bold]")
         if isinstance(block, Lines):
             for line in block.lines:
@@ -55,11 +57,20 @@ def show(blocks: Sequence[Block]) -> None:
         else:
             table = RichTable(box=None, header_style="cyan", padding=(0, 1))
             for name in block.columns:
-                table.add_column(name, justify="left" if name in block.left else "right", overflow="fold")
+                words = name in block.left
+                table.add_column(name, justify="left" if words else "right", overflow="fold", no_wrap=not words)
             for cells in block.rows:
                 table.add_row(*(_escaped(cell) for cell in cells))
             console.print(table)
         console.print()
+
+
+def _least(block: Table) -> int:
+    """Width below which numbers would break: columns of words may fold, down to a few letters."""
+    widths = [max(len(cell) for cell in column) for column in zip(block.columns, *block.rows, strict=True)]
+    return sum(min(w, FOLDED) if name in block.left else w for name, w in zip(block.columns, widths, strict=True)) + 2 * len(
+        widths
+    )
 
 
 def _escaped(text: str) -> str:

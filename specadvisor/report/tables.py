@@ -97,7 +97,7 @@ def _loads(rec: Recommendation) -> Table:
             (
                 str(users), chosen.drafter if chosen.k else "-", str(chosen.k), near, f"{chosen.acceptance_length.mid:.2f}",
                 tokens(plain.throughput_tok_s), tokens(chosen.throughput_tok_s), times(chosen.throughput_speedup),
-                milliseconds(chosen.tpot_s), times(chosen.tpot_speedup), f"{chosen.batch:.0f}", binds,
+                milliseconds(chosen.tpot_s), f"{chosen.tpot_speedup.mid:.2f}x", f"{chosen.batch:.0f}", binds,
             )
         )  # fmt: skip
     columns = (

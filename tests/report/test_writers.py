@@ -9,7 +9,7 @@ import pytest
 from specadvisor.advise.advisor import Advisor
 from specadvisor.errors import InputError
 from specadvisor.ranges import Range
-from specadvisor.report.console import plain
+from specadvisor.report.console import plain, show
 from specadvisor.report.data import SCHEMA_VERSION, option_rows
 from specadvisor.report.markdown import markdown
 from specadvisor.report.numbers import milliseconds, one_line, span, times, tokens
@@ -57,6 +57,10 @@ def test_csv_has_one_row_per_option_and_units_in_its_names(answer):
     assert rows[0]["ttft_s"] == ""
 
 
+def test_csv_text_and_file_are_the_same(answer, tmp_path):
+    assert answer.to_csv(tmp_path / "a.csv") == (tmp_path / "a.csv").read_text() == answer.to_csv()
+
+
 def test_a_frame_holds_the_same_ranking(answer):
     frame = answer.to_frame()
     assert len(frame) == len(answer.ranking)
@@ -79,3 +83,14 @@ def test_files_are_whole_or_not_there(tmp_path):
     with pytest.raises(InputError, match="output"):
         write(tmp_path / "file" / "b.json", "text")
     assert (tmp_path / "file").read_text() == "kept"
+
+
+def test_a_terminal_gets_colours_and_unbroken_numbers(answer, monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    show(recommendation_blocks(answer))
+    text = capsys.readouterr().out
+    assert "\x1b[" in text
+    assert times(answer.chosen(0).throughput_speedup) in text
