@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from specadvisor.data_files import profiles_dir
 from specadvisor.errors import InputError, nearest
 from specadvisor.ids import DRAFTERS, ENGINES, KV_FORMATS, WORKLOADS
 
@@ -26,10 +27,34 @@ def offer(known: Sequence[str]) -> Callable[[str], list[str]]:
     return lambda incomplete: [name for name in known if name.startswith(incomplete)]
 
 
+def offer_files(folder: str, ending: str) -> Callable[[str], list[str]]:
+    """Shell completion of the names of shipped profiles, without reading any."""
+
+    def names(incomplete: str) -> list[str]:
+        found = (path.name for path in (profiles_dir() / folder).glob(f"*{ending}"))
+        return sorted(name.removesuffix(ending) for name in found if name.startswith(incomplete))
+
+    return names
+
+
 Model = Annotated[
-    str, typer.Option("--model", "-m", help="config.json, model directory, GGUF file, hf:org/name or a built-in name.")
+    str,
+    typer.Option(
+        "--model",
+        "-m",
+        help="config.json, model directory, GGUF file, hf:org/name or a built-in name.",
+        autocompletion=offer_files("models", "_config.json"),
+    ),
 ]
-GpuId = Annotated[str, typer.Option("--gpu", "-g", help="GPU id, marketing name, profile file, or auto for the local one.")]
+GpuId = Annotated[
+    str,
+    typer.Option(
+        "--gpu",
+        "-g",
+        help="GPU id, marketing name, profile file, or auto for the local one.",
+        autocompletion=offer_files("gpus", ".toml"),
+    ),
+]
 Engine = Annotated[str, typer.Option(help="Serving engine.", autocompletion=offer(ENGINES))]
 EngineVersion = Annotated[str | None, typer.Option(help="Your engine's version; default: the one the facts were read from.")]
 Tp = Annotated[int, typer.Option(help="Tensor-parallel GPUs.")]

@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import subprocess
 import sys
 
@@ -139,3 +140,18 @@ def test_a_plain_recommendation_needs_neither_pandas_nor_matplotlib():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [("re", "recommend"), ("recommend --engi", "--engine"), ("recommend --engine sg", "sglang"), ("recommend -g h200", "h200_sxm"),
+     ("recommend -m qwen3-8", "qwen3-8b"), ("explain -d eag", "eagle3")],
+)  # fmt: skip
+def test_the_shell_completes_commands_options_and_names(typed, offered):
+    words = f"specadvisor {typed}"
+    environment = os.environ | {
+        "_SPECADVISOR_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1),
+    }  # fmt: skip
+    code = "from specadvisor.cli.app import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    assert offered in done.stdout.split()
