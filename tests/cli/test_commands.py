@@ -144,7 +144,8 @@ def test_a_plain_recommendation_needs_neither_pandas_nor_matplotlib():
 
 @pytest.mark.parametrize(
     ("typed", "offered"),
-    [("re", "recommend"), ("recommend --engi", "--engine"), ("recommend --engine sg", "sglang"), ("recommend -g h200", "h200_sxm"),
+    [("re", "recommend"), ("recommend --engi", "--engine"), ("recommend --engine sg", "sglang"),
+     ("recommend -g h200", "h200_sxm"),
      ("recommend -m qwen3-8", "qwen3-8b"), ("explain -d eag", "eagle3")],
 )  # fmt: skip
 def test_the_shell_completes_commands_options_and_names(typed, offered):
