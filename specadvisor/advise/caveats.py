@@ -232,6 +232,16 @@ def _greedy_drafts(case: Case) -> str | None:
     return None
 
 
+def _own_gpus(case: Case) -> str | None:
+    extra, gpus = case.curve.evaluation.extra_gpus, case.deployment.ranks
+    if not extra:
+        return None
+    return (
+        f"{case.drafter.name} drafts on {extra} more GPU(s) a replica: gains in throughput are per GPU, "
+        f"{gpus / (gpus + extra):.0%} of the whole."
+    )
+
+
 def _lossy_rule(case: Case) -> str | None:
     return f"{case.drafter.name} changes the distribution of the output." if case.drafter.lossy else None
 
@@ -239,7 +249,7 @@ def _lossy_rule(case: Case) -> str | None:
 RULES: tuple[Callable[[Case], str | None], ...] = (
     _experts_grow, _no_free_rows, _sparse_per_token, _verify_cliff, _state_slots, _prefix_cache,
     _slower_first_token, _past_graphs, _queueing, _admission_default,
-    _short_training, _broken_pairing, _quantised_head, _power_limited, _greedy_drafts, _lossy_rule,
+    _short_training, _broken_pairing, _quantised_head, _power_limited, _greedy_drafts, _own_gpus, _lossy_rule,
 )  # fmt: skip
 
 

@@ -37,7 +37,8 @@ class Evaluation:
     """Costs and gains over a grid. ``baseline_*`` fields have the grid's shape without the k axis (broadcastable).
 
     Times are seconds, throughputs are output tokens per second of the whole deployment (all replicas); ``batch`` is the
-    number of requests that run together on one replica, after the KV pool and the engine's admission limit.
+    number of requests that run together on one replica, after the KV pool and the engine's admission limit. ``extra_gpus``
+    of each replica do nothing but draft.
     """
 
     k: FloatArray
@@ -57,6 +58,7 @@ class Evaluation:
     tpot_s: FloatArray
     throughput_speedup: Range
     tpot_speedup: Range
+    extra_gpus: int = 0
 
     @property
     def round_s(self) -> FloatArray:
@@ -179,6 +181,7 @@ def evaluate(
         tpot_s=tpot,
         throughput_speedup=Range.log_normal(throughput / plain.throughput_tok_s, throughput_sigma),
         tpot_speedup=Range.log_normal(plain.tpot_s / tpot, tpot_sigma),
+        extra_gpus=drafted.extra_gpus,
     )
 
 

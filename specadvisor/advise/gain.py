@@ -22,6 +22,7 @@ class Gains:
     """Arrays over (k, concurrency), anchors applied. ``gain``: the objective over plain decoding's; ``plain``: plain
 
     decoding's own gain per concurrency (1, or 0 where it misses a limit). Times in seconds, throughput in tok/s.
+    ``gpu_share``: part of the GPUs that run the target; the others only draft.
     """
 
     gain: Range
@@ -32,13 +33,14 @@ class Gains:
     throughput_tok_s: FloatArray
     tpot_s: FloatArray
     ttft_s: FloatArray
-    plain_ttft_s: FloatArray
+    gpu_share: float
 
 
 def gains(deployment: Deployment, drafter: Drafter, load: Load, evaluation: Evaluation, correction: Correction | None) -> Gains:
     """Objective of every point of ``evaluation`` (over (k, concurrency)).
 
-    Throughput: output tokens per second. Latency: 1 / TPOT. Goodput: throughput of settings within the limits, else 0.
+    Throughput: output tokens per second, per GPU where drafting takes GPUs of its own. Latency: 1 / TPOT. Goodput:
+    throughput of settings within the limits, else 0.
     """
     throughput, tpot = evaluation.throughput_speedup, evaluation.tpot_speedup
     if correction:
@@ -57,12 +59,15 @@ def gains(deployment: Deployment, drafter: Drafter, load: Load, evaluation: Eval
     )  # fmt: skip
     meets = np.broadcast_to(_within(load, token_s, ttft), shape)
     plain_meets = np.broadcast_to(_within(load, base_tpot, plain_ttft), (1, *shape[1:]))[0]
-    gain = tpot if load.objective == "latency" else throughput
+    price = deployment.ranks / (deployment.ranks + evaluation.extra_gpus)
+    gain = (
+        tpot if load.objective == "latency" else Range(*(v * price for v in (throughput.low, throughput.mid, throughput.high)))
+    )
     plain = np.ones(shape[1])
     if load.objective == "goodput":
         gain = Range(*(np.where(meets, np.broadcast_to(v, shape), 0.0) for v in (gain.low, gain.mid, gain.high)))
         plain = plain_meets.astype(float)
-    return Gains(gain, plain, meets, throughput, tpot, tok_s, token_s, ttft, plain_ttft)
+    return Gains(gain, plain, meets, throughput, tpot, tok_s, token_s, ttft, price)
 
 
 def _ttft(

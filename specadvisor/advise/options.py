@@ -41,9 +41,9 @@ def option(load: Load, curve: Curve, row: int, column: int) -> Option:
         ttft_s=at(found.ttft_s),
         throughput_speedup=throughput,
         tpot_speedup=tpot,
-        objective=_objective(load, tok_s, tpot_s, meets),
+        objective=_objective(load, tok_s * found.gpu_share, tpot_s, meets),
         meets_limits=meets,
-        verdict=verdict(tpot if load.objective == "latency" else throughput),
+        verdict=verdict(ranged(found.gain)),
     )
 
 

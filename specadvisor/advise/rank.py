@@ -109,9 +109,7 @@ def _over_loads(curve: Curve) -> Choice:
     gain = Range(mean(curve.gain.low), mean(curve.gain.mid), mean(curve.gain.high))
     plain = float(np.exp(np.log(np.maximum(curve.gains.plain, 1e-9)).mean()))
     good = mean(curve.gain.mid * curve.evaluation.favourable)
-    return choose_k(
-        curve.evaluation.k.ravel(), gain, acceptance_known=curve.acceptance_known, plain=plain, favourable=good
-    )
+    return choose_k(curve.evaluation.k.ravel(), gain, acceptance_known=curve.acceptance_known, plain=plain, favourable=good)
 
 
 def schedule_of(deployment: Deployment, load: Load, curve: Curve, fix: Correction | None) -> Schedule:

@@ -67,3 +67,13 @@ def test_server_default_on_running_requests():
 def test_quantised_checkpoint_and_its_own_head():
     advisor = Advisor(model_file("nvidia--Qwen3.6-27B-NVFP4_config.json"), "b200_sxm")
     assert "0% acceptance" in warnings(advisor, drafters="mtp")
+
+
+def test_gpus_that_only_draft_are_paid_for():
+    advisor = Advisor("qwen3-32b", "h200_sxm", tp=4)
+    question = {"concurrency": [1], "drafters": "draft_model", "acceptance": "conditional:0.8,0.8,0.8", "modifiers": ["ssd"]}
+    answer = advisor.recommend(**question)
+    curve = next(iter(answer.curves.values()))
+    assert "drafts on 1 more GPU" in " ".join(answer.warnings)
+    ratio = curve.gain.mid / curve.evaluation.throughput_speedup.mid
+    assert ratio == pytest.approx(4 / 5)
