@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Gains:
-    """Arrays over (k, concurrency), anchors applied. ``gain``: the objective over plain decoding's; ``plain``: plain
+    """Arrays over (k, concurrency), anchors applied. Times in seconds, throughput in tok/s.
 
-    decoding's own gain per concurrency (1, or 0 where it misses a limit). Times in seconds, throughput in tok/s.
-    ``gpu_share``: part of the GPUs that run the target; the others only draft.
+    ``gain``: the objective over plain decoding's; ``plain``: plain decoding's own gain per concurrency (1, or 0 where it
+    misses a limit). ``gpu_share``: part of the GPUs that run the target; the others only draft.
     """
 
     gain: Range
