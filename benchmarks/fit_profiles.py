@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 
 from kernel_tables import DATA_DATE, FAMILIES, FILES, GPUS, SOURCE, Table, first_tables, fit_tables, not_shipped
-from transfer import family_parameters, mean_quantiles, stranger_parameters, transfer_errors
+from transfer import family_parameters, median_quantiles, stranger_parameters, transfer_errors
 
 from specadvisor.calibration.fit import entry_of
 from specadvisor.hardware.kernel_profile import ANY, KernelEntry, KernelProfile, write_kernel_profile
@@ -73,7 +73,7 @@ def transfer_bands(tables: list[Table]) -> dict[tuple[str, str], tuple[float, fl
     for operator in {t.operator for t in tables}:
         ours = [t for t in tables if t.operator == operator]
         for state, with_sibling in (("sibling", True), ("extrapolated", False)):
-            bands[operator, state] = mean_quantiles(transfer_errors(ours, with_sibling)) or UNTESTED[state]
+            bands[operator, state] = median_quantiles(transfer_errors(ours, with_sibling)) or UNTESTED[state]
     return bands
 
 

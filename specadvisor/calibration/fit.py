@@ -9,6 +9,7 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from specadvisor.calibration.fit_laws import LAWS, Law
 from specadvisor.calibration.measurements import check_measurements
@@ -56,7 +57,8 @@ def fit_profile(
     frame = check_measurements(measurements)
     defaults = {(e.operator, e.format): e.parameters for e in reversed(family_defaults(gpu))}
     entries, problems = [], []
-    for (operator, format, engine, kernel), rows in frame.groupby(["operator", "format", "engine", "kernel"]):
+    for key, rows in frame.groupby(["operator", "format", "engine", "kernel"]):
+        operator, format, engine, kernel = map(str, key)
         family = format_family(operator, format)
         try:
             fitted = fit_table(gpu, operator, format, rows, defaults.get((operator, family)))
@@ -109,7 +111,7 @@ def fit_parameters(
     from scipy.optimize import least_squares
 
     if len(seconds) > MOST_ROWS:
-        chosen = np.linspace(0, len(seconds) - 1, MOST_ROWS).astype(np.int64)
+        chosen = np.linspace(0, len(seconds) - 1, MOST_ROWS).astype(np.intp)
         terms, seconds = take(terms, chosen), seconds[chosen]
     names = list(names or law.start)
     start = {name: (prior or {}).get(name) or law.start[name] for name in names}
@@ -124,11 +126,17 @@ def fit_parameters(
         predicted = law.law({**fixed, **dict(zip(names, np.exp(x), strict=True))}, terms)
         return np.concatenate([np.log(predicted) - target, SCALE * (x - centre) / spread])
 
-    first = np.log([max((begin or start)[name], 1e-12) for name in names])
-    inside = np.clip(first, low + 1e-6, high - 1e-6)
-    solved = least_squares(
-        residuals, inside, bounds=(low, high), loss="soft_l1", f_scale=SCALE, x_scale=0.3, max_nfev=40, ftol=1e-5
-    )
+    def solve(start_at: Mapping[str, float]) -> Any:
+        first = np.log([max(start_at[name], 1e-12) for name in names])
+        inside = np.clip(first, low + 1e-6, high - 1e-6)
+        return least_squares(
+            residuals, inside, bounds=(low, high), loss="soft_l1", f_scale=SCALE, x_scale=0.3, max_nfev=40, ftol=1e-5
+        )
+
+    solved = solve(begin or start)
+    if law.second_start:
+        other = solve({**start, **law.second_start})
+        solved = other if other.cost < 0.9 * solved.cost else solved
     return {**fixed, **{name: float(value) for name, value in zip(names, np.exp(solved.x), strict=True)}}
 
 
@@ -156,7 +164,7 @@ def shape_folds(rows: pd.DataFrame, key: Sequence[str]) -> FloatArray:
     return np.array(numbers)[groups.ngroup().to_numpy()]
 
 
-def take(terms: Any, index: FloatArray) -> Any:
+def take(terms: Any, index: NDArray[np.intp]) -> Any:
     """The rows ``index`` of a named tuple of arrays."""
     return type(terms)(*(np.broadcast_to(column, np.shape(terms[0]))[index] for column in terms))
 

@@ -6,7 +6,7 @@ The formulas themselves are in ``specadvisor.kernels``; nothing is repeated here
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,10 +34,12 @@ Terms = tuple[FloatArray, ...]
 
 @dataclass(frozen=True)
 class Law:
-    """One operator. ``start`` holds the parameters that can be fitted with their generic value, ``spread`` the standard
-    deviation of their logarithm around the family default. ``fitted`` names those that the rows of a table determine; the rest
-    keeps the family default. ``key`` columns name a shape: all rows of one shape stay on one side of a split.
-    ``footprint`` is what one call reads, in bytes, per operand set.
+    """One operator.
+
+    ``start``: the parameters that can be fitted, with a generic value; ``spread``: standard deviation of their logarithm around
+    the family default. ``fitted`` names those that the rows of a table determine, the rest keeps the family default.
+    ``second_start``: other starting values, taken where they fit clearly better. ``key`` columns name a shape: all rows of one shape
+    stay on one side of a split. ``footprint``: bytes that one call reads, per operand set.
     """
 
     terms: Callable[[Gpu, pd.DataFrame, str], Any]
@@ -47,6 +49,7 @@ class Law:
     start: Mapping[str, float]
     spread: Mapping[str, float]
     fitted: Callable[[pd.DataFrame], set[str]] = lambda frame: set()
+    second_start: Mapping[str, float] = field(default_factory=dict)
 
 
 def _columns(frame: pd.DataFrame, *names: str) -> list[FloatArray]:
@@ -59,7 +62,8 @@ def _or(frame: pd.DataFrame, name: str, value: Any) -> FloatArray:
 
 
 def _gemm_terms(gpu: Gpu, frame: pd.DataFrame, format: str) -> Any:
-    return gemm_terms(gpu, *_columns(frame, "m", "n", "k"), format)
+    m, n, k = _columns(frame, "m", "n", "k")
+    return gemm_terms(gpu, m, n, k, format)
 
 
 def _gemm_bytes(frame: pd.DataFrame, format: str) -> FloatArray:
@@ -101,7 +105,8 @@ def _attention_bytes(frame: pd.DataFrame, format: str) -> FloatArray:
 
 
 def _mla_terms(gpu: Gpu, frame: pd.DataFrame, format: str) -> Any:
-    return mla_terms(gpu, *_columns(frame, "batch", "query_tokens", "context", "heads"), format, MLA_BACKEND)
+    batch, query, keys, heads = _columns(frame, "batch", "query_tokens", "context", "heads")
+    return mla_terms(gpu, batch, query, keys, heads, format, MLA_BACKEND)
 
 
 def _mla_bytes(frame: pd.DataFrame, format: str) -> FloatArray:
@@ -179,7 +184,7 @@ LAWS: dict[str, Law] = {
     "attention": Law(
         _attention_terms, attention_law, _attention_bytes, ("heads", "kv_heads", "head_dim", "window"),
         {
-            "t0_s": 1.2e-5, "em": 0.9, "sm_64": 30.0, "sm_128": 30.0, "sm_192": 30.0, "sm_256": 30.0, "ec": 0.6, "tc_s": 1e-6,
+            "t0_s": 1.2e-5, "em": 0.9, "sm_64": 15.0, "sm_128": 15.0, "sm_192": 15.0, "sm_256": 15.0, "ec": 0.6, "tc_s": 1e-6,
             "norm": 1.5, "reread": 0.3,
         },
         {
@@ -190,8 +195,9 @@ LAWS: dict[str, Law] = {
     ),
     "mla": Law(
         _mla_terms, mla_law, _mla_bytes, ("heads", "context"),
-        {"t0_s": 1.3e-5, "em": 0.8, "ec": 0.6, "tc_s": 1e-6, "norm": 6.0, "reread": 0.4, "sm_128": 30.0},
+        {"t0_s": 1.3e-5, "em": 0.8, "ec": 0.6, "tc_s": 1e-6, "norm": 6.0, "reread": 0.4, "sm_128": 15.0},
         {"t0_s": _T0, "em": _EM, "ec": _EC, "tc_s": _STEP, "norm": 0.4, "reread": 0.5, "sm_128": 0.7},
+        second_start={"sm_128": 1.0, "reread": 0.1},
     ),
     "sparse_attention": Law(
         _sparse_terms, sparse_attention_law, _always_cold, ("batch", "query_tokens"),
@@ -203,8 +209,8 @@ LAWS: dict[str, Law] = {
     ),
     "moe": Law(
         _moe_terms, moe_law, _moe_bytes, ("hidden", "intermediate", "experts", "top_k", "tp", "ep"),
-        {"t0_s": 3.5e-5, "em": 0.85, "ec": 0.35, "ea": 0.3, "te_s": 2e-8, "tk_s": 5e-7, "norm": 3.0},
-        {"t0_s": _T0, "em": 0.3, "ec": 0.7, "ea": 1.0, "te_s": _STEP, "tk_s": _STEP, "norm": 0.4},
+        {"t0_s": 3.5e-5, "em": 0.85, "ec": 0.35, "ea": 0.3, "te_s": 2e-8, "tk_s": 5e-7, "norm": 3.0, "step": 0.6},
+        {"t0_s": _T0, "em": 0.3, "ec": 0.7, "ea": 1.0, "te_s": _STEP, "tk_s": _STEP, "norm": 0.4, "step": 0.5},
     ),
     "recurrent": Law(
         _recurrent_terms, recurrent_law, _recurrent_bytes, ("state_bytes",),

@@ -8,7 +8,7 @@ kernel choice, left out) and ``engine_version``. CSV or Parquet; the CSV of ``sp
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from specadvisor.errors import InputError, MissingDependency, nearest
 
@@ -26,7 +26,7 @@ SHAPES: dict[str, tuple[str, ...]] = {
     "all_reduce": ("bytes", "ranks"),
     "memory": ("bytes",),
 }
-DEFAULTS: dict[str, object] = {"engine": "any", "kernel": "", "sets": 1, "auto": 1, "engine_version": "", "format": "any"}
+DEFAULTS: dict[str, Any] = {"engine": "any", "kernel": "", "sets": 1, "auto": 1, "engine_version": "", "format": "any"}
 
 
 def read_measurements(path: str | Path) -> pd.DataFrame:
@@ -64,11 +64,11 @@ def check_measurements(frame: pd.DataFrame, where: str = "measurements") -> pd.D
         operator = str(frame["operator"].iloc[0]) if len(frame) else "no rows"
         raise InputError(f"{where}: operator", operator, ", ".join(SHAPES), nearest(operator, SHAPES))
     frame = frame[known].reset_index(drop=True)
-    for column, value in DEFAULTS.items():
-        frame[column] = frame[column].fillna(value).replace("", value) if column in frame.columns else value
-    for operator, rows in frame.groupby("operator"):
-        for column in ("us", *SHAPES[str(operator)]):
-            _check_numbers(rows, column, f"{where}: {operator}")
+    for name, value in DEFAULTS.items():
+        frame[name] = frame[name].fillna(value).replace("", value) if name in frame.columns else value
+    for group, rows in frame.groupby("operator"):
+        for column in ("us", *SHAPES[str(group)]):
+            _check_numbers(rows, column, f"{where}: {group}")
     return frame
 
 
@@ -79,5 +79,5 @@ def _check_numbers(rows: pd.DataFrame, column: str, where: str) -> None:
         raise InputError(f"{where}: column", column, ", ".join(map(str, rows.columns)), "This column is missing.")
     values = pd.to_numeric(rows[column], errors="coerce")
     if (bad := ~(values > 0)).any():
-        line = int(bad.idxmax()) + 2
+        line = int(str(bad.idxmax())) + 2
         raise InputError(f"{where}: {column} in line {line}", rows[column][bad].iloc[0], "a number above 0")

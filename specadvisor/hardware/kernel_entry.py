@@ -24,7 +24,7 @@ class Bound(NamedTuple):
 
 
 _FLOOR, _EFFICIENCY, _STEP = Bound(1e-8, 1e-3), Bound(0.02, 1.25), Bound(1e-10, 1e-4)
-# Bytes per SM and cycle; 1000 is no limit.
+# Cached elements per SM and cycle; 1000 is no limit.
 _SM_RATE = Bound(0.1, 1000.0, 1000.0)
 
 # What each operator's law is made of; the laws are in ``specadvisor.kernels``, one module per operator.
@@ -47,7 +47,7 @@ OPERATORS: dict[str, dict[str, Bound]] = {
     "index_logits": {"t0_s": _FLOOR, "ec": _EFFICIENCY, "em": Bound(0.02, 1.25, 0.8)},
     "moe": {
         "t0_s": _FLOOR, "em": _EFFICIENCY, "ec": Bound(0.02, 1.5), "ea": Bound(0.005, 20.0), "te_s": Bound(1e-12, 1e-5, 1e-12),
-        "tk_s": Bound(1e-10, 1e-4, 1e-10), "norm": Bound(1.0, 8.0, 4.0),
+        "tk_s": Bound(1e-10, 1e-4, 1e-10), "norm": Bound(1.0, 8.0, 4.0), "step": Bound(0.02, 1.0, 1.0),
     },
     "recurrent": {"t0_s": _FLOOR, "ts_s": _STEP, "em": _EFFICIENCY},
     "all_reduce": {

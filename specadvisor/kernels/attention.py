@@ -94,7 +94,7 @@ def attention_terms(
     alone_s = keys * head_bytes * gpu.sm_count / gpu.memory_bytes_per_s
     return AttentionTerms(
         memory_s=cache_s,
-        sm_s=cache_s * gpu.memory_bytes_per_s / (gpu.sm_count * gpu.boost_hz * gpu.clock_scale),
+        sm_s=batch * keys * kv_heads * (key_dim + value_dim) / (gpu.sm_count * gpu.boost_hz * gpu.clock_scale),
         compute_s=flops / attention_peak(gpu, kv_format),
         extra_passes=tiles.passes - 1.0,
         waves=batch * kv_heads * tiles.passes / gpu.sm_count,
@@ -125,13 +125,16 @@ def attention_law(p: Mapping[str, float], terms: AttentionTerms, floor_scale: fl
 def cache_reading(p: Mapping[str, float], terms: AttentionTerms, rate: Any) -> FloatArray:
     """Seconds to bring the cache into the SMs: ``((memory/em)^4 + (sm/rate)^4)^(1/4) (1 + reread extra_passes)``.
 
-    ``em``: share of the memory bandwidth. ``rate``: bytes per SM and cycle that the kernel can take; Hopper's fp8-cache kernels
-    are bound by it (the same rate on H100 and H200 with 40% more bandwidth). Later passes find most of the cache in L2.
+    ``em``: share of the memory bandwidth. ``rate``: cached elements per SM and cycle that the kernel can work through;
+    Hopper's fp8-cache kernels are bound by it (the same rate on H100 and on H200 with 40% more bandwidth). Later passes find
+    most of the cache in L2.
     """
     once = norm_sum(terms.memory_s / p["em"], terms.sm_s / rate, 4.0)
     return once * (1.0 + p["reread"] * terms.extra_passes)
 
 
 def attention_peak(gpu: Gpu, kv_format: str) -> float:
-    """FLOP/s of the matrix units: Blackwell multiplies an fp8 cache in fp8, earlier kernels in 16 bits."""
-    return gpu.peak("fp8" if cache_family(kv_format) == "fp8" and 100 <= gpu.sm < 120 else "bf16")
+    """FLOP/s of the matrix units. FlashAttention-3 (Hopper) and trtllm-gen (datacentre Blackwell) multiply an fp8 cache in fp8,
+    other kernels turn it into 16 bits first.
+    """
+    return gpu.peak("fp8" if cache_family(kv_format) == "fp8" and 90 <= gpu.sm < 110 else "bf16")

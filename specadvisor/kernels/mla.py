@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from specadvisor.hardware import Gpu
-from specadvisor.kernels.attention import AttentionTerms, attention_peak, cache_reading
+from specadvisor.kernels.attention import AttentionTerms, cache_reading
 from specadvisor.kernels.gemm import norm_sum
-from specadvisor.kernels.parameters import as_gpu, cache_bytes, find_entry, positive
+from specadvisor.kernels.parameters import as_gpu, cache_bytes, cache_family, find_entry, positive
 from specadvisor.kernels.tiles import Backend, PackedBackend, tile_passes
 from specadvisor.ranges import FloatArray
 
@@ -62,8 +62,8 @@ def mla_terms(
     alone_s = keys * key_bytes * gpu.sm_count / gpu.memory_bytes_per_s
     return AttentionTerms(
         memory_s=batch * keys * key_bytes / gpu.memory_bytes_per_s,
-        sm_s=batch * keys * key_bytes / (gpu.sm_count * gpu.boost_hz * gpu.clock_scale),
-        compute_s=flops / attention_peak(gpu, kv_format),
+        sm_s=batch * keys * (latent + rope) / (gpu.sm_count * gpu.boost_hz * gpu.clock_scale),
+        compute_s=flops / _peak(gpu, kv_format),
         extra_passes=passes - 1.0,
         waves=batch * passes / gpu.sm_count,
         serial_s=np.where(tiles.unsplit, alone_s, 0.0),
@@ -82,6 +82,11 @@ def mla_law(p: Mapping[str, float], terms: AttentionTerms, floor_scale: float = 
         p["norm"],
     )
     return floor_scale * p["t0_s"] + p["tc_s"] * terms.waves + busy
+
+
+def _peak(gpu: Gpu, kv_format: str) -> float:
+    """Hopper's MLA kernels multiply an fp8 cache in 16 bits, datacentre Blackwell's in fp8."""
+    return gpu.peak("fp8" if cache_family(kv_format) == "fp8" and 100 <= gpu.sm < 110 else "bf16")
 
 
 def _swapped(gpu: Gpu, heads: Any, passes: FloatArray, rows: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -19,10 +19,11 @@ PADDED_ROWS = 16.0
 
 
 class MoeTerms(NamedTuple):
-    """Seconds at datasheet speed: expert weights, activations in and out, and products of the padded rows."""
+    """Seconds at datasheet speed: expert weights, activations in and out, products of the rows."""
 
     memory_s: FloatArray
     compute_s: FloatArray
+    padding: FloatArray
     activation_s: FloatArray
     local_experts: FloatArray
     depth: FloatArray
@@ -78,18 +79,20 @@ def moe_terms(
     hidden: Any,
     inner: Any,
     format: str,
-    matrices: float = 3,
+    matrices: Any = 3,
 ) -> MoeTerms:
     """Datasheet times of one rank::
 
-    memory     = active matrices hidden inner w / bandwidth         compute = 2 padded matrices hidden inner / peak
-    activation = rows (4 hidden + matrices inner) 2 / bandwidth     rows: (token, expert) pairs; padded to 16 an expert
+    memory     = active matrices hidden inner w / bandwidth         compute = 2 rows matrices hidden inner / peak
+    activation = rows (4 hidden + matrices inner) 2 / bandwidth     rows: (token, expert) pairs
+        padding    = padded rows / rows
     """
     fmt = weight_format(format)
     weights = matrices * hidden * inner
     return MoeTerms(
         memory_s=active * weights * fmt.bytes_per_weight / gpu.memory_bytes_per_s,
-        compute_s=2.0 * padded * weights / gpu.peak(fmt.compute),
+        compute_s=2.0 * rows * weights / gpu.peak(fmt.compute),
+        padding=padded / rows,
         activation_s=rows * (4.0 * hidden + matrices * inner) * 2.0 / gpu.memory_bytes_per_s,
         local_experts=np.asarray(local_experts, dtype=np.float64),
         depth=(hidden + inner) / 1024.0,
@@ -97,10 +100,15 @@ def moe_terms(
 
 
 def moe_law(p: Mapping[str, float], terms: MoeTerms, floor_scale: float = 1.0) -> FloatArray:
-    """``T = t0 + te experts + tk (hidden + inner)/1024 + activation/ea + ((memory/em)^norm + (compute/ec)^norm)^(1/norm)``.
+    """One rank's experts from their datasheet times::
 
-    ``te_s`` per expert on the rank (sorting, empty groups), ``tk_s`` the serial walk along both products.
+        T = t0 + te experts + tk (hidden + inner)/1024 + activation/ea
+              + ((memory/em)^norm + (compute padding^step / ec)^norm)^(1/norm)
+
+    ``te_s`` per expert on the rank (sorting, empty groups), ``tk_s`` the serial walk along both products, ``step`` how much of
+    the row padding is paid.
     """
-    busy = norm_sum(terms.memory_s / p["em"], terms.compute_s / p["ec"], p["norm"])
+    compute = terms.compute_s * terms.padding ** p["step"] / p["ec"]
+    busy = norm_sum(terms.memory_s / p["em"], compute, p["norm"])
     fixed = floor_scale * p["t0_s"] + p["te_s"] * terms.local_experts + p["tk_s"] * terms.depth
     return fixed + terms.activation_s / p["ea"] + busy

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from specadvisor.hardware import Gpu
-from specadvisor.kernels.attention import attention_peak
 from specadvisor.kernels.gemm import norm_sum
 from specadvisor.kernels.parameters import as_gpu, find_entry, positive
 from specadvisor.ranges import FloatArray
@@ -74,7 +73,7 @@ def sparse_terms(
     The kernel walks all ``top_k`` slots also where the context is shorter (measured: the time does not fall).
     """
     blocks = tokens * np.ceil(np.asarray(heads, dtype=np.float64) / HEADS_PER_CTA)
-    block_s = 2.0 * top_k * (2.0 * latent + rope) * HEADS_PER_CTA / attention_peak(gpu, "bf16")
+    block_s = 2.0 * top_k * (2.0 * latent + rope) * HEADS_PER_CTA / gpu.peak("bf16")
     blocks, block_s = np.broadcast_arrays(blocks, block_s)
     return SparseTerms(block_s, blocks, np.full(blocks.shape, float(gpu.sm_count)))
 
