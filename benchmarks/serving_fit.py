@@ -12,7 +12,7 @@ Start: datasheet compute, no host terms, the launch floors and prefill efficienc
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -90,7 +90,9 @@ def with_row_laws(gpu: Gpu, value: Mapping[str, float]) -> Gpu:
         )
 
     assert gpu.kernels is not None
-    return replace(gpu, kernels=replace(gpu.kernels, entries=change(gpu.kernels.entries), defaults=change(gpu.kernels.defaults)))
+    return replace(
+        gpu, kernels=replace(gpu.kernels, entries=change(gpu.kernels.entries), defaults=change(gpu.kernels.defaults))
+    )
 
 
 @dataclass
@@ -113,9 +115,7 @@ class Search:
         measured = table.throughput_speedup.where(throughput, table.tpot_speedup)
         predicted = predictions.predicted_throughput_speedup.where(throughput, predictions.predicted_tpot_speedup)
         error = np.log(predicted / measured).abs().where(table.acceptance_given != "none")
-        regret = {
-            group.facts["family"]: [] for group in groups_of(table).values()
-        }  # type: dict[str, list[float]]
+        regret = {group.facts["family"]: [] for group in groups_of(table).values()}  # type: dict[str, list[float]]
         rows = dict(tuple(predictions.assign(gain=predicted).sort_values("k").groupby("group_id")))
         for name, group in groups_of(table).items():
             if group.facts["acceptance_given"] != "none":
@@ -158,7 +158,11 @@ def main() -> None:
     for i, parameter in enumerate(PARAMETERS):
         values = sorted({fold[i] for fold in folds.values()})
         lines.append(f"| {parameter.name} | {parameter.start:g} | {everything[i]:g} | {', '.join(f'{v:g}' for v in values)} |")
-    lines += ["", *report("leave-family-out", table, unseen), *report("all families (in-sample)", table, search.at(everything)[0])]
+    lines += [
+        "",
+        *report("leave-family-out", table, unseen),
+        *report("all families (in-sample)", table, search.at(everything)[0]),
+    ]
     lines += ["", *ablation(search, folds)]
     text = "\n".join(lines)
     print(text)
@@ -168,28 +172,46 @@ def main() -> None:
         unseen.to_csv(arguments.predictions, index=False, float_format="%.6g")
 
 
+HEAD = (
+    "groups", "n", "argmax", "95% over families", "chosen_k", "<= 3%", "p90", "k = 3", "sign", "balanced", "throughput median",
+    "p90", "TPOT median", "p90", "rank", "inside", "drafter and k",
+)  # fmt: skip
+
+
 def report(title: str, table: pd.DataFrame, predictions: pd.DataFrame) -> list[str]:
     """The lines of one scored set of predictions."""
     scores = score(table, predictions)
-    lines = ["", f"### {title}", "", "| groups | n | argmax | 95% over families | chosen_k | <= 3% | k = 3 | sign | balanced |"
-             " throughput median / p90 | TPOT median / p90 | rank | inside | drafter and k |", "|" + "---|" * 14]  # fmt: skip
+    lines = ["", f"### {title}", "", markdown(HEAD), markdown(["---"] * len(HEAD))]
     for name in ("all", "acceptance known", "acceptance unknown", "acceptance known, 3 or more k"):
         s = scores[name]
-        r, size = s.regret, s.size
+        best, advice = s.regret["predicted"], s.regret["recommended"]
+        sizes = [s.size[metric][figure] for metric in ("throughput", "tpot") for figure in ("median", "p90")]
         lines.append(
-            f"| {name} | {s.groups} | {r['predicted']['mean']:.2%} | {r['predicted']['low']:.1%} to {r['predicted']['high']:.1%} | "
-            f"{r['recommended']['mean']:.2%} | {r['predicted']['within_3']:.0%} | {r['k = 3']['mean']:.1%} | "
-            f"{s.sign['main']['accuracy']:.1%} | {s.sign['main']['balanced']:.1%} | "
-            f"{size['throughput']['median']:.1%} / {size['throughput']['p90']:.1%} | {size['tpot']['median']:.1%} / "
-            f"{size['tpot']['p90']:.1%} | {s.order['mean']:.2f} | {s.coverage['inside']:.0%} | {s.drafter_choice['predicted']['mean']:.1%} |"
+            markdown(
+                [
+                    name,
+                    str(s.groups),
+                    f"{best['mean']:.2%}",
+                    f"{best['low']:.1%} to {best['high']:.1%}",
+                    f"{advice['mean']:.2%}",
+                ]
+                + [f"{v:.0%}" for v in (best["within_3"], best["p90"])]
+                + [f"{v:.1%}" for v in (s.regret["k = 3"]["mean"], s.sign["main"]["accuracy"], s.sign["main"]["balanced"])]
+                + [f"{v:.1%}" for v in sizes]
+                + [f"{s.order['mean']:.2f}", f"{s.coverage['inside']:.0%}", f"{s.drafter_choice['predicted']['mean']:.1%}"]
+            )
         )
     return lines
 
 
+def markdown(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
 def ablation(search: Search, folds: Mapping[str, Setting]) -> list[str]:
     """Each term switched off alone, in pairs over families: how much worse the loss of unseen families gets."""
-    lines = ["### terms, paired over families (loss without the term minus loss with it; 95% interval)", "", "| term | difference | interval |",
-             "|---|---|---|"]  # fmt: skip
+    title = "### terms, paired over families: loss without the term minus loss with it, 95% interval"
+    lines = [title, "", markdown(["term", "difference", "interval"]), markdown(["---"] * 3)]
     for i, parameter in enumerate(PARAMETERS):
         differences = {}
         for family, setting in folds.items():

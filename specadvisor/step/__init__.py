@@ -1,12 +1,12 @@
 """Seconds and bytes of one forward pass of a deployment."""
 
 from specadvisor.step.deployment import Deployment
-from specadvisor.step.target import padded_rows, target_step
 from specadvisor.step.head import head_time, sampling_time
 from specadvisor.step.host import exposed_host_s, launch_bound_s
 from specadvisor.step.layers import layers_time, linear_time
 from specadvisor.step.memory import Memory, admitted, check_fits, rank_weight_bytes, replicated_matrices, resident
 from specadvisor.step.prefill import prefill_s
+from specadvisor.step.target import padded_rows, target_step
 from specadvisor.step.time import COMPONENTS, StepTime
 
 __all__ = [

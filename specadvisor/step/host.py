@@ -20,7 +20,9 @@ def exposed_host_s(deployment: Deployment, gpu_s: Any) -> FloatArray:
     return np.maximum(0.0, host - gpu) if deployment.overlaps_host else np.full_like(gpu, host)
 
 
-def launch_bound_s(deployment: Deployment, layer_count: int, tokens: Any, batch: Any, query_tokens: Any, gpu_s: Any) -> FloatArray:
+def launch_bound_s(
+    deployment: Deployment, layer_count: int, tokens: Any, batch: Any, query_tokens: Any, gpu_s: Any
+) -> FloatArray:
     """Seconds by which launching every kernel from the host takes longer than running it; 0 inside a graph.
 
     Engines capture graphs up to a number of tokens; a batch beyond it, or a deployment without graphs, runs eagerly.

@@ -128,7 +128,7 @@ def sequence_bytes(deployment: Deployment, memory: Memory, tokens: Any, *, looka
     held = np.ceil((np.asarray(tokens, dtype=float) + lookahead) / block) * block
     size = memory.drafter_kv_bytes_per_token * held + memory.state_bytes_per_slot * (1.0 + np.asarray(k, dtype=float))
     for layer in deployment.model.attention_layers():
-        window = layer.mixer.window
+        window = layer.mixer.window if isinstance(layer.mixer, Attention) else 0
         kept = np.minimum(held, window + block) if window else held
         size = size + layer.count * _kv_bytes_on_rank(layer, deployment) * kept
     return np.asarray(size)
@@ -148,7 +148,9 @@ def admitted(
 
     Bounded by the pool and by the engine's own limit on running requests; at least 1 (raise on ``Memory.fits`` first).
     """
-    fitting = np.floor(memory.kv_pool_bytes / np.maximum(sequence_bytes(deployment, memory, tokens, lookahead=lookahead, k=k), 1e-9))
+    fitting = np.floor(
+        memory.kv_pool_bytes / np.maximum(sequence_bytes(deployment, memory, tokens, lookahead=lookahead, k=k), 1e-9)
+    )
     limit = deployment.serving.max_requests(deployment.gpu, speculating)
     return np.minimum(np.minimum(np.asarray(concurrency, dtype=float), np.maximum(fitting, 1.0)), limit)
 

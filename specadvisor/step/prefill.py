@@ -30,14 +30,14 @@ def prefill_s(deployment: Deployment, input_tokens: Any) -> FloatArray:
 
 def _layer_read_s(deployment: Deployment, tokens: FloatArray) -> FloatArray:
     """Seconds to read the layers' weights once; of the routed experts only those the prompt reaches."""
-    total = rank_weight_bytes(deployment).layers
+    total = np.asarray(rank_weight_bytes(deployment).layers)
     for layer in deployment.model.layers:
         experts = layer.feed_forward
         if isinstance(experts, Moe):
             one = experts.expert_parameters * weight_format(experts.format).bytes_per_weight / deployment.tp
             idle = experts.experts - kernels.distinct_experts(tokens, experts.experts, experts.top_k)
             total = total - layer.count * idle * one
-    return total / deployment.gpu.memory_bytes_per_s
+    return np.asarray(total / deployment.gpu.memory_bytes_per_s)
 
 
 def _attention_s(deployment: Deployment, tokens: FloatArray) -> FloatArray:

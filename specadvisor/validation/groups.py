@@ -68,7 +68,7 @@ def groups_of(table: pd.DataFrame) -> dict[str, Group]:
     names = ordered.group_id.to_numpy()
     starts = np.flatnonzero(np.concatenate([[True], names[1:] != names[:-1]]))
     ends = np.append(starts[1:], len(names))
-    first = ordered.iloc[starts].to_dict("records")
+    first: list[Any] = ordered.iloc[starts].to_dict("records")
     columns = {name: ordered[name].to_numpy(float) for name in ("throughput_speedup", "tpot_speedup", "spec_tok_s")}
     k = ordered.k.to_numpy(int)
     groups = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,7 @@ from specadvisor.acceptance import Survival
 from specadvisor.acceptance.effects import context_shift, with_gain
 from specadvisor.advise.choose import choose_k
 from specadvisor.advise.evaluate import Evaluation, baseline, evaluate
-from specadvisor.errors import SpecadvisorError
+from specadvisor.errors import InputError, SpecadvisorError
 from specadvisor.ids import resolve
 from specadvisor.kernels import error_band
 from specadvisor.ranges import FloatArray, Range
@@ -57,31 +57,48 @@ def predict(
     concurrency, there the largest k with a list, else with a length). Rows without any take the catalogue's prior.
     ``adjust`` may change a setup before it is evaluated: fits of serving parameters use it.
     """
-    rows = list(table.itertuples())
+    rows: list[Any] = list(table.itertuples())
     given = _shared_rows(rows) if acceptance == "once" else _nearest_rows(rows)
     found: dict[int, dict[str, Any]] = {}
     curves: dict[int, Survival | None] = {}
     by_setup: dict[SetupKey, list[Any]] = {}
     for row in rows:
         try:
+            if not row.concurrency >= 1:
+                raise InputError("concurrency", row.concurrency, "1 or more requests in flight")
             curves[row.Index] = _curve(row, given.get(row.Index))
+            by_setup.setdefault(setup_key(row), []).append(row)
         except SpecadvisorError as error:
             found[row.Index] = {"reason": str(error)}
-        else:
-            by_setup.setdefault(setup_key(row), []).append(row)
     for key, members in by_setup.items():
-        try:
-            setup = adjust(build_setup(key, tuple(configs)))
-            found.update(_predict_setup(setup, members, curves))
-        except SpecadvisorError as error:
-            found.update({row.Index: {"reason": str(error)} for row in members})
+        found.update(_predict_members(key, members, curves, configs, adjust))
     result = pd.DataFrame([found[row.Index] for row in rows], index=table.index)
     for name in ("case_id", "group_id", "k", "concurrency", "drafter_kind"):
         result[name] = table[name]
     result = result.reindex(columns=list(COLUMNS))
-    result["reason"] = result.reason.fillna("")
-    result["warnings"] = result.warnings.fillna("")
+    for name in ("reason", "warnings", "acceptance_source", "profile_state"):
+        result[name] = result[name].astype(object).where(result[name].notna(), "")
     return with_choice(result, table)
+
+
+def _predict_members(
+    key: SetupKey,
+    rows: list[Any],
+    curves: Mapping[int, Survival | None],
+    configs: Sequence[str],
+    adjust: Callable[[Setup], Setup],
+) -> dict[int, dict[str, Any]]:
+    """The rows of one setup; where one of them spoils the evaluation, each on its own."""
+    try:
+        setup = adjust(build_setup(key, tuple(configs)))
+    except SpecadvisorError as error:
+        return {row.Index: {"reason": str(error)} for row in rows}
+    try:
+        return _predict_setup(setup, rows, curves)
+    except SpecadvisorError as error:
+        if len(rows) == 1:
+            return {rows[0].Index: {"reason": str(error)}}
+        return {i: found for row in rows for i, found in _predict_members(key, [row], curves, configs, adjust).items()}
 
 
 def _curve(row: Any, given: Any) -> Survival | None:
@@ -146,7 +163,9 @@ def _predict_setup(setup: Setup, rows: list[Any], curves: Mapping[int, Survival 
     k, concurrency = (np.array([getattr(row, n) for row in rows], dtype=float) for n in ("k", "concurrency"))
     context, isl, osl = (np.array([getattr(load, n) for load in loads]) for n in ("context", "input_tokens", "output_tokens"))
     plain = baseline(setup.plain, concurrency, context, isl, osl)
-    result = evaluate(setup.speculating, drafter, _RowLengths(lengths), k, concurrency, context, isl, osl, plain=plain)
+    result = evaluate(
+        setup.speculating, drafter, cast(Survival, _RowLengths(lengths)), k, concurrency, context, isl, osl, plain=plain
+    )
     figures = _figures(result, len(rows))
     state = profile_state(setup.plain)
     answers = {}
@@ -185,7 +204,10 @@ def _figures(result: Evaluation, n: int) -> dict[str, FloatArray]:
 def profile_state(deployment: Deployment) -> str:
     """The least certain state of the kernel parameters that decide the deployment: measured, sibling or extrapolated."""
     model, gpu, engine = deployment.model, deployment.gpu, deployment.serving.id
-    states = [error_band(gpu, "gemm", model.weight_format, engine)[2], error_band(gpu, "attention", deployment.kv_format, engine)[2]]
+    states = [
+        error_band(gpu, "gemm", model.weight_format, engine)[2],
+        error_band(gpu, "attention", deployment.kv_format, engine)[2],
+    ]
     return max(states, key=_STATES.index)
 
 
@@ -206,7 +228,11 @@ def with_choice(result: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _chosen(group: Group, rows: pd.DataFrame) -> int:
-    names = ("tpot_low", "predicted_tpot_speedup", "tpot_high") if group.metric == "tpot" else ("low", "predicted_throughput_speedup", "high")
+    names = (
+        ("tpot_low", "predicted_tpot_speedup", "tpot_high")
+        if group.metric == "tpot"
+        else ("low", "predicted_throughput_speedup", "high")
+    )
     low, mid, high = (rows[name].to_numpy(float) for name in names)
     if not group.has_baseline:
         return int(rows.k.to_numpy()[int(np.argmax(mid))])

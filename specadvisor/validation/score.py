@@ -105,7 +105,7 @@ def _judge(groups: Mapping[str, Group], rows: pd.DataFrame) -> dict[str, JudgedG
 
 
 def predicted_gain(group: Group, part: pd.DataFrame) -> FloatArray:
-    """Predicted speed-ups of a group's rows (ascending k) in its metric; throughput falls back to TPOT where nothing was predicted."""
+    """Predicted speed-ups of a group's rows (ascending k) in its metric; TPOT where throughput was not predicted."""
     first = "predicted_tpot_speedup" if group.metric == "tpot" else "predicted_throughput_speedup"
     values = part[first].to_numpy(float)
     if np.isnan(values).all() and group.metric != "tpot":

@@ -65,7 +65,8 @@ class Setup:
 def setup_key(row: Any) -> SetupKey:
     """The key of one row (a named tuple of a sweep table). Power, clock and memory limits are read from the notes."""
     return SetupKey(
-        row.target_config, row.weight_format, row.kv_format, row.gpu, *(_ranks(getattr(row, n)) for n in ("tp", "pp", "dp", "ep")),
+        row.target_config, row.weight_format, row.kv_format, row.gpu,
+        _ranks(row.tp), _ranks(row.pp), _ranks(row.dp), _ranks(row.ep),
         row.engine, row.engine_version, row.async_scheduling.lower(), row.cuda_graphs.lower(), row.drafter_kind,
         row.drafter_config, row.tree,
         _number(r"power (?:limit )?(\d+) ?W", row.notes), _number(r"SM (\d+) ?MHz", row.notes) * 1e6,
@@ -85,7 +86,14 @@ def build_setup(key: SetupKey, folders: tuple[str, ...]) -> Setup:
     if key.memory_fraction:
         serving = replace(serving, memory_fraction=key.memory_fraction)
     plain = Deployment(
-        model, _gpu(key.gpu, key.power_w, key.clock_hz), serving, tp=key.tp, ep=key.ep, dp=key.dp, pp=key.pp, kv_format=model.kv_format
+        model,
+        _gpu(key.gpu, key.power_w, key.clock_hz),
+        serving,
+        tp=key.tp,
+        ep=key.ep,
+        dp=key.dp,
+        pp=key.pp,
+        kv_format=model.kv_format,
     )
     speculating = replace(
         plain,
@@ -160,7 +168,10 @@ def load_of(row: Any) -> Load:
 def own_acceptance(row: Any) -> Survival | None:
     """The acceptance measured for this row: its list, else its length at its k (a tree's length stands for its depth)."""
     if row.survival:
-        values = [float(v) for v in row.survival.split(";") if v.strip()]
+        try:
+            values = [float(v) for v in row.survival.split(";") if v.strip()]
+        except ValueError:
+            raise InputError("survival", row.survival, "fractions separated by semicolons") from None
         return from_cumulative(np.minimum.accumulate(values).tolist(), source="measured list")
     if row.accept_len == row.accept_len and row.accept_len >= 1.0:
         return _curve_of_length(min(float(row.accept_len), row.k + 1.0), int(row.k), resolve("drafter", row.drafter_kind))

@@ -38,6 +38,8 @@ def read_sweeps(source: str | Path | pd.DataFrame) -> pd.DataFrame:
     """A sweep table with numbers as numbers (blank = nan), absent optional columns blank, and the derived columns
     ``family series tier architecture load acceptance_given`` (curve, length or none: the best of the group).
 
+    Rows with k = 0 are left out: they are the implied option of every group, with speed-up 1.
+
     Raises ``InputError`` for a file that is not such a table, or a repeated (group_id, k).
     """
     if isinstance(source, pd.DataFrame):
@@ -49,7 +51,9 @@ def read_sweeps(source: str | Path | pd.DataFrame) -> pd.DataFrame:
             raise InputError("sweeps", str(source), "a CSV file of measured sweeps", str(error).splitlines()[0]) from None
     missing = [name for name in REQUIRED if name not in table]
     if missing:
-        raise InputError("sweeps", str(list(table.columns)[:6]), f"columns {', '.join(REQUIRED)}", f"Missing: {', '.join(missing)}.")
+        raise InputError(
+            "sweeps", str(list(table.columns)[:6]), f"columns {', '.join(REQUIRED)}", f"Missing: {', '.join(missing)}."
+        )
     table = table.reset_index(drop=True)
     for name in TEXTS:
         table[name] = table[name].str.strip() if name in table else ""
@@ -57,6 +61,9 @@ def read_sweeps(source: str | Path | pd.DataFrame) -> pd.DataFrame:
         table[name] = pd.to_numeric(table[name].replace("", np.nan), errors="coerce") if name in table else np.nan
     if table.k.isna().any() or table.concurrency.isna().any():
         raise InputError("sweeps", "a row without k or concurrency", "whole numbers in both columns")
+    if (table.k < 0).any() or (table.k % 1 != 0).any():
+        raise InputError("sweeps", "a row with a negative or fractional k", "whole numbers of draft tokens")
+    table = table[table.k > 0].reset_index(drop=True)
     table["k"] = table.k.astype(int)
     if table.duplicated(["group_id", "k"]).any():
         raise InputError("sweeps", "a repeated (group_id, k)", "one row per group and k")

@@ -56,7 +56,14 @@ def attention_layer(count: int = 2, window: int = 0) -> Layer:
         Linear("v", HIDDEN, 128, units=2, fused="qkv"),
         Linear("o", 256, HIDDEN, shard="row", units=4),
     )
-    mlp = Mlp(512, (Linear("gate", HIDDEN, 512, fused="gate_up"), Linear("up", HIDDEN, 512, fused="gate_up"), Linear("down", 512, HIDDEN, shard="row")))
+    mlp = Mlp(
+        512,
+        (
+            Linear("gate", HIDDEN, 512, fused="gate_up"),
+            Linear("up", HIDDEN, 512, fused="gate_up"),
+            Linear("down", 512, HIDDEN, shard="row"),
+        ),
+    )
     return Layer(count, Attention("gqa", 4, 2, 64, 64, window=window, linears=linears), mlp, norm_parameters=2 * HIDDEN)
 
 
@@ -67,7 +74,9 @@ def moe_layer(count: int = 1) -> Layer:
 
 
 def recurrent_layer(count: int = 1) -> Layer:
-    mixer = Recurrent("gdn", 4, state_bytes=1_000_000.0, linears=(Linear("in", HIDDEN, 256), Linear("out", 256, HIDDEN, shard="row")))
+    mixer = Recurrent(
+        "gdn", 4, state_bytes=1_000_000.0, linears=(Linear("in", HIDDEN, 256), Linear("out", 256, HIDDEN, shard="row"))
+    )
     return Layer(count, mixer, attention_layer().feed_forward, norm_parameters=2 * HIDDEN)
 
 

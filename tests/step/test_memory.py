@@ -29,7 +29,9 @@ def test_split_weights_are_conserved_and_copies_are_listed(deploy, layers) -> No
     copied = sum(la.count * 2.0 * la.norm_parameters for la in model.layers)
     copied += sum(la.count * m.weight_bytes for la in model.layers for m in la.linears if m.shard == "replicated")
     assert 2 * two == pytest.approx(one + copied)
-    assert replicated_matrices(model, 2) == (("router",) if any(la.feed_forward.__class__.__name__ == "Moe" for la in layers) else ())
+    assert replicated_matrices(model, 2) == (
+        ("router",) if any(la.feed_forward.__class__.__name__ == "Moe" for la in layers) else ()
+    )
 
 
 def test_kv_heads_beyond_their_count_are_copied(deploy) -> None:
@@ -78,7 +80,7 @@ def test_admission_is_bounded_by_pool_and_engine(deploy) -> None:
 
 def test_a_model_that_does_not_fit_says_what_it_needs(deploy) -> None:
     deployment = deploy(attention_layer(200_000))
-    with pytest.raises(DoesNotFit, match="needs .* GB a GPU"):
+    with pytest.raises(DoesNotFit, match=r"needs .* GB a GPU"):
         check_fits(deployment, resident(deployment))
 
 

@@ -14,7 +14,12 @@ from specadvisor.step.target import padded_rows
 from .parts import attention_layer, moe_layer, recurrent_layer
 
 LOADS = st.tuples(st.integers(1, 64), st.integers(1, 9), st.integers(16, 20_000))
-LAYERS = {"dense": attention_layer(), "moe": moe_layer(), "recurrent": recurrent_layer(), "windowed": attention_layer(window=128)}
+LAYERS = {
+    "dense": attention_layer(),
+    "moe": moe_layer(),
+    "recurrent": recurrent_layer(),
+    "windowed": attention_layer(window=128),
+}
 
 
 def test_components_broadcast_only_in_the_total() -> None:
