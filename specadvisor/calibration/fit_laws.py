@@ -38,8 +38,8 @@ class Law:
 
     ``start``: the parameters that can be fitted, with a generic value; ``spread``: standard deviation of their logarithm around
     the family default. ``fitted`` names those that the rows of a table determine, the rest keeps the family default.
-    ``second_start``: other starting values, taken where they fit clearly better. ``key`` columns name a shape: all rows of one shape
-    stay on one side of a split. ``footprint``: bytes that one call reads, per operand set.
+    ``second_start``: other starting values, taken where they fit clearly better. ``key`` columns name a shape: all rows of one
+    shape stay on one side of a split. ``footprint``: bytes that one call reads, per operand set.
     """
 
     terms: Callable[[Gpu, pd.DataFrame, str], Any]
