@@ -151,7 +151,7 @@ def evaluate(
     if drafted.acceptance_length is not None:
         length = rescaled(length, drafted.acceptance_length)
     on_gpu = drafted.draft + target_step(deployment, batch, drafted.verified_tokens, context, host=False)
-    round_time = on_gpu.plus("host", exposed_host_s(deployment, on_gpu.total_s)) + drafted.overhead
+    round_time = on_gpu.plus("host", exposed_host_s(drafter.scheduled(deployment), on_gpu.total_s)) + drafted.overhead
     prefill_per_round = batch * length.mid * plain.prefill_per_token_s
     others_per_round = (batch - 1.0) * length.mid * plain.prefill_per_token_s
 

@@ -15,6 +15,7 @@ from specadvisor.errors import InputError
 from specadvisor.formats import KV_BYTES, weight_format
 from specadvisor.model.architecture import Architecture, Layer, Linear, Recurrent
 from specadvisor.ranges import FloatArray
+from specadvisor.serving import version_key
 from specadvisor.step.layers import linear_time
 from specadvisor.step.memory import layer_bytes_on_rank
 from specadvisor.step.target import target_step
@@ -129,6 +130,14 @@ class Drafter:
     def allowed_k(self) -> tuple[int, ...]:
         """Numbers of draft tokens the drafter takes: beyond the modules of a checkpoint only multiples of them (vLLM)."""
         return tuple(k for k in range(1, self.k_max + 1) if k <= self.k_multiple or k % self.k_multiple == 0)
+
+    def scheduled(self, deployment: Deployment) -> Deployment:
+        """The deployment as its host schedules it with this drafter, where the user does not say otherwise."""
+        rule = engine_facts()["without_overlap"].get(deployment.serving.id)
+        if deployment.async_scheduling is not None or not rule or self.kind not in rule["kinds"]:
+            return deployment
+        old = version_key(deployment.serving.version) < version_key(rule["until"])
+        return replace(deployment, async_scheduling=False) if old else deployment
 
     def rolls_back_states(self, serving: ServingEngine) -> bool:
         """True where the engine restores a snapshot and runs the accepted tokens again through a target with states.

@@ -19,17 +19,24 @@ from specadvisor.serving.facts import STATES, DrafterFacts, ExtraRowLaw, Fact, v
 def load_engine(engine_id: str, version: str | None = None) -> ServingEngine:
     """The engine ``engine_id`` (id or alias); ``version`` is the user's, else the one the facts were read from.
 
-    Drafter support follows the version; the other facts stay those of the version read, and ``notes`` says so. A text that
-    names no release (a branch, a commit) counts as the version read.
+    Drafter support follows the version, and so do the facts that ``[[before]]`` tables give for older releases; the others
+    stay those of the version read, and ``notes`` says so. A text that names no release (a branch, a commit, a development
+    build 0.1.dev) counts as the version read.
     """
     engine = _read(resolve("engine", engine_id))
     if version is None or version_key(version) == version_key(engine.version):
         return engine
-    if not version_key(version):
+    if not version_key(version) or (".dev" in version and version_key(version) <= (0, 1)):
         note = f"{version!r} names no release of {engine.id}; taken as {engine.version}."
         return replace(engine, notes=(*engine.notes, note))
     note = f"Facts were read from {engine.id} {engine.version}; {version} may differ in kernels, limits and defaults."
-    return replace(engine, version=version, notes=(*engine.notes, note))
+    older = {
+        name: fact.value
+        for until, facts in engine.before
+        if version_key(version) < version_key(until)
+        for name, fact in facts.items()
+    }
+    return replace(engine, version=version, notes=(*engine.notes, note), **older)
 
 
 @cache
@@ -48,6 +55,10 @@ def _read(engine_id: str) -> ServingEngine:
         drafters={kind: DrafterFacts(**row) for kind, row in data["drafters"].items()},
         extra_rows=tuple(ExtraRowLaw(**{k: v for k, v in row.items() if k != "source"}) for row in data.get("extra_rows", ())),
         facts=facts,
+        before=tuple(
+            (str(row["version"]), {name: _fact(name, value, engine_id) for name, value in row.items() if name != "version"})
+            for row in data.get("before", ())
+        ),
         notes=tuple(data.get("notes", ())),
         **{name: fact.value for name, fact in facts.items()},
     )
