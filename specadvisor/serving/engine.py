@@ -48,8 +48,9 @@ class ServingEngine:
     speculation round, ``draft_pass_s``: per sequential draft pass, ``draft_layer_launch_s``: per draft layer and pass.
     ``floor_scale``: share of an operator's launch floor left inside a whole-model graph. ``eager_layer_s``: launching one
     layer's kernels from the host. ``sampling_passes``: reads or writes of the 4-byte logits. ``prefill_efficiency``: of the
-    peak. ``before``: (version, facts that differ in releases older than it). ``memory_fraction`` of the GPU, less ``reserve_bytes``, holds weights and caches; caches come in ``kv_block`` tokens.
-    ``verify_logit_copies``: 4-byte copies of the logits of every request that the engine sets aside once it speculates.
+    peak. ``before``: (version, facts that differ in releases older than it). ``memory_fraction`` of the GPU, less
+    ``reserve_bytes``, holds weights and caches; caches come in ``kv_block`` tokens. ``verify_logit_copies``: 4-byte copies
+    of the logits of every request that the engine sets aside once it speculates.
     """
 
     id: str
