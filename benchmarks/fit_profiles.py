@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from kernel_tables import DATA_DATE, FAMILIES, FILES, GPUS, SOURCE, Table, first_tables, fit_tables, not_shipped
+from kernel_tables import DATA_DATE, FAMILIES, FILES, GPUS, SOURCE, Table, far_slower, first_tables, fit_tables, not_shipped
 from transfer import family_parameters, median_quantiles, stranger_parameters, transfer_errors
 
 from specadvisor.calibration.fit import entry_of
@@ -42,13 +42,14 @@ def main() -> None:
 
 
 def entry(table: Table) -> KernelEntry:
-    provenance = {"source": SOURCE, "data": DATA_DATE}
+    provenance = {"source": SOURCE, "data": DATA_DATE, **({"only_this_engine": True} if far_slower(table) else {})}
     return entry_of(table.fitted, table.operator, table.format, table.engine, table.kernel, provenance)
 
 
 def write_families(tables: list[Table]) -> None:
     path = PROFILES / "families.json"
     data = json.loads(path.read_text(encoding="utf-8"))
+    tables = [t for t in tables if not far_slower(t)]
     first = first_tables(tables)
     bands = transfer_bands(tables)
     for family in data["families"]:

@@ -88,6 +88,15 @@ def not_shipped(table: Table) -> str:
     return ""
 
 
+def far_slower(table: Table) -> bool:
+    """Slower than four times the memory roofline even on its best fifth of rows: a kernel that no other engine runs."""
+    if table.operator not in ("attention", "mla", "moe"):
+        return False
+    used = table.fitted.used
+    roofline = LAWS[table.operator].footprint(used, table.format) / load_gpu(table.gpu).memory_bytes_per_s
+    return bool(np.quantile(used["us"].to_numpy(dtype=np.float64) * 1e-6 / roofline, 0.2) > 4.0)
+
+
 def read_tables(name: str) -> pd.DataFrame:
     return check_measurements(pd.read_parquet(DATA / f"{name}.parquet"), name)
 

@@ -13,6 +13,8 @@ from specadvisor.errors import InputError, nearest
 
 STATES = ("measured", "sibling", "extrapolated")
 ANY = "any"
+# Engines whose kernels stand in for another engine's, best guess first.
+_LENDERS = ("vllm", "sglang", "tensorrt_llm")
 
 
 class Bound(NamedTuple):
@@ -93,7 +95,8 @@ class KernelProfile:
     def find(self, operator: str, format: str, engine: str, kernel: str = "") -> KernelEntry:
         """The entry for exactly this, else the same format on another engine, else the family default (in that order).
 
-        An entry that was measured with another engine comes back as ``sibling`` with the family's error if that is wider.
+        An entry that was measured with another engine comes back as ``sibling`` with the family's error if that is wider;
+        ``only_this_engine`` in an entry's provenance keeps a kernel that is slow beyond its kind from being lent.
         """
         key = (operator, format, engine, kernel)
         if key not in self._found:
@@ -107,13 +110,18 @@ class KernelProfile:
         for entry in own:
             if entry.engine in (engine, ANY) and kernel in ("", entry.kernel):
                 return entry
-        if own:
-            return _from_other_engine(own[0], default)
+        others = [e for e in own if not e.provenance.get("only_this_engine")]
+        if others:
+            return _from_other_engine(min(others, key=_preference), default)
         if default is None:
             known = sorted({f"{e.operator} {e.format}" for e in (*self.entries, *self.defaults)})
             accepted = ", ".join(known) or "none"
             raise InputError("kernel", f"{operator} {format} on {self.gpu}", accepted, nearest(f"{operator} {format}", known))
         return default
+
+
+def _preference(entry: KernelEntry) -> int:
+    return _LENDERS.index(entry.engine) if entry.engine in _LENDERS else len(_LENDERS)
 
 
 def _from_other_engine(entry: KernelEntry, default: KernelEntry | None) -> KernelEntry:
