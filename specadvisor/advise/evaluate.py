@@ -10,7 +10,8 @@ Formulas (B admitted batch, t = one prefill / output tokens, 0 where the prompt 
     TPOT(k)       = round / AL + (B - 1) * t               TPOT(0)       = step + (B0 - 1) * t
 
 A closed loop of B requests finishes B * AL tokens a round and pays one prefill of the prompt for every output_tokens of
-them; a request's own prefill is its time to first token, so the TPOT sees the B - 1 others.
+them; a request's own prefill is its time to first token, so the TPOT sees the B - 1 others. A drafter reads every prompt too: its
+own prefill is added to t where it runs.
 """
 
 from __future__ import annotations
@@ -152,8 +153,9 @@ def evaluate(
         length = rescaled(length, drafted.acceptance_length)
     on_gpu = drafted.draft + target_step(deployment, batch, drafted.verified_tokens, context, host=False)
     round_time = on_gpu.plus("host", exposed_host_s(drafter.scheduled(deployment), on_gpu.total_s)) + drafted.overhead
-    prefill_per_round = batch * length.mid * plain.prefill_per_token_s
-    others_per_round = (batch - 1.0) * length.mid * plain.prefill_per_token_s
+    per_token = plain.prefill_per_token_s * _with_drafter(deployment, drafter, plain.prefill_s, input_tokens)
+    prefill_per_round = batch * length.mid * per_token
+    others_per_round = (batch - 1.0) * length.mid * per_token
 
     throughput = replicas * batch * length.mid / (round_time.total_s + prefill_per_round)
     tpot = (round_time.total_s + others_per_round) / length.mid
@@ -183,6 +185,17 @@ def evaluate(
         tpot_speedup=Range.log_normal(plain.tpot_s / tpot, tpot_sigma),
         extra_gpus=drafted.extra_gpus,
     )
+
+
+def _with_drafter(
+    deployment: Deployment, drafter: Drafter, prefill_seconds: FloatArray, input_tokens: ArrayLike | None
+) -> FloatArray:
+    """Factor on the prefill: the drafter reads every prompt too. 1 where the prompt is unknown."""
+    if input_tokens is None:
+        return _floats(1.0)
+    prompt = np.nan_to_num(_floats(input_tokens), nan=0.0)
+    own = np.where(prompt > 0, drafter.drafter_prefill_s(deployment, np.maximum(prompt, 1.0)), 0.0)
+    return _floats(1.0 + own / np.where(prompt > 0, prefill_seconds, 1.0))
 
 
 def admitted_speculating(
