@@ -10,8 +10,8 @@ Formulas (B admitted batch, t = one prefill / output tokens, 0 where the prompt 
     TPOT(k)       = round / AL + (B - 1) * t               TPOT(0)       = step + (B0 - 1) * t
 
 A closed loop of B requests finishes B * AL tokens a round and pays one prefill of the prompt for every output_tokens of
-them; a request's own prefill is its time to first token, so the TPOT sees the B - 1 others. A drafter reads every prompt too: its
-own prefill is added to t where it runs.
+them; a request's own prefill is its time to first token, so the TPOT sees the B - 1 others. A drafter reads every prompt
+too: its own prefill is added to t where it runs.
 """
 
 from __future__ import annotations

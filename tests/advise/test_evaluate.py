@@ -29,9 +29,11 @@ def grid(advisor: Advisor, kind: str = "eagle3", curve: Survival = CURVE, **load
 def test_throughput_and_tpot_are_the_formulas(small):
     at = grid(small, input_tokens=512, output_tokens=256)
     per_token = float(prefill_s(small.deployment, 512)) / 256
+    own = float(load_drafter("eagle3", small.deployment.model).drafter_prefill_s(small.deployment, 512)) / 256
     length, batch, round_s = at.acceptance_length.mid, at.batch, at.round_s
-    np.testing.assert_allclose(at.throughput_tok_s, batch * length / (round_s + batch * length * per_token))
-    np.testing.assert_allclose(at.tpot_s, round_s / length + (batch - 1) * per_token)
+    assert 0 < own < 0.2 * per_token
+    np.testing.assert_allclose(at.throughput_tok_s, batch * length / (round_s + batch * length * (per_token + own)))
+    np.testing.assert_allclose(at.tpot_s, round_s / length + (batch - 1) * (per_token + own))
     step_s, base = at.baseline.total_s, at.baseline_batch
     np.testing.assert_allclose(at.baseline_throughput_tok_s, base / (step_s + base * per_token))
     np.testing.assert_allclose(at.throughput_speedup.mid, at.throughput_tok_s / at.baseline_throughput_tok_s)
