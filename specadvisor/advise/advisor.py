@@ -109,16 +109,18 @@ class Advisor:
         workload: str = "mixed",
         temperature: float = 0.0,
         modifiers: Sequence[str] = (),
+        anchors: Sequence[str | Anchor] = (),
         executor: Executor | None = None,
     ) -> pd.DataFrame:
         """The whole grid as a tidy table, one row per point, units in the column names; k = 0 rows are plain decoding.
 
+        ``anchors``: measured points that correct the speed-ups, as in ``recommend``.
         ``executor``: any ``concurrent.futures.Executor`` (Dask's and Ray's too) that evaluates the drafters side by side.
         """
         from specadvisor.advise.sweep import sweep
 
         found = candidates(self.deployment, drafters, acceptance, workload, temperature, modifiers)
-        return sweep(self.deployment, found, k, concurrency, context, input_tokens, output_tokens, executor)
+        return sweep(self.deployment, found, k, concurrency, context, input_tokens, output_tokens, anchors, executor)
 
     def recommend(
         self,
@@ -167,13 +169,14 @@ class Advisor:
         temperature: float = 0.0,
         acceptance: Stated | None = None,
         modifiers: Sequence[str] = (),
+        anchors: Sequence[str | Anchor] = (),
     ) -> Explanation:
         """The guideline trace of one point: times by component, the five guidelines, and where each number comes from."""
         load = make_load(concurrency, input_tokens, output_tokens, context, workload, temperature, "throughput", None, None)
         from specadvisor.advise.explain import explain
 
         found = candidates(self.deployment, drafter, acceptance, workload, temperature, modifiers)
-        return explain(self.deployment, found, load, k)
+        return explain(self.deployment, found, load, k, anchors)
 
     def tuner(self, drafter: str | Drafter, concurrency: Sequence[int], context: int = 2048, **options: Any) -> Tuner:
         """An online choice of k that learns the acceptance while serving: ``observe`` and ``choose``."""

@@ -83,6 +83,27 @@ def parse_anchor(text: str) -> Anchor:
     )
 
 
+def read_anchors(anchors: Sequence[str | Anchor], kinds: Sequence[str]) -> list[Anchor]:
+    """Anchors as typed or made; ``kinds``: the drafters compared, which an anchor may name.
+
+    Raises ``InputError`` for anything else, and for an anchor of a drafter that is not compared.
+    """
+    if isinstance(anchors, str | Anchor):
+        anchors = [anchors]
+    found: list[Anchor] = []
+    compared = ", ".join(sorted(set(kinds)))
+    for anchor in anchors:
+        if not isinstance(anchor, str | Anchor):
+            raise InputError("anchor", anchor, _FORMAT, "As text, or as specadvisor.Anchor(concurrency, k, speedup).")
+        read = anchor if isinstance(anchor, Anchor) else parse_anchor(anchor)
+        if not read.drafter and len(set(kinds)) > 1:
+            raise InputError("anchor", read.label, f"a drafter beside it, one of {compared}", "Or name one --drafter.")
+        if read.drafter and read.drafter not in kinds:
+            raise InputError("anchor", read.drafter, f"one of the drafters compared: {compared}")
+        found.append(read)
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Correction:
     """Log corrections of several anchors of one drafter; ``predicted_sigma`` is the log spread before any anchor."""

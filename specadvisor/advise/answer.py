@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from specadvisor.advise.anchor import Anchor, Correction, parse_anchor
+from specadvisor.advise.anchor import Anchor, Correction, read_anchors
 from specadvisor.advise.break_even import BreakEven, break_even
 from specadvisor.advise.candidates import Candidates
 from specadvisor.advise.caveats import caveats
@@ -35,8 +35,7 @@ def recommend(
     command: str = "specadvisor recommend ...",
 ) -> Recommendation:
     """The answer for ``load``; ``command`` is what the measurement plan tells the user to run again."""
-    points = [a if isinstance(a, Anchor) else parse_anchor(a) for a in anchors]
-    _check_anchors(points, found.drafters)
+    points = read_anchors(anchors, [d.kind for d in found.drafters])
     plain = plain_grid(deployment, load, load.concurrency)
     curves: dict[str, Curve] = {}
     fixes: dict[str, Correction] = {}
@@ -78,17 +77,6 @@ def _curve(
     gained = gains(deployment, drafter, load, evaluation, fix)
     picked = choices(gained, evaluation, survival.known or fix is not None)
     return Curve(drafter, survival, survival.known, evaluation, gained, picked)
-
-
-def _check_anchors(anchors: Sequence[Anchor], drafters: Sequence[Drafter]) -> None:
-    kinds = sorted({d.kind for d in drafters})
-    for anchor in anchors:
-        if not anchor.drafter and len(kinds) > 1:
-            raise InputError(
-                "anchor", anchor.label, f"a drafter beside it, one of {', '.join(kinds)}", "Or name one --drafter."
-            )
-        if anchor.drafter and anchor.drafter not in kinds:
-            raise InputError("anchor", anchor.drafter, f"one of the drafters compared: {', '.join(kinds)}")
 
 
 def _traces(deployment: Deployment, curve: Curve | None) -> tuple[GuidelineTrace, ...]:

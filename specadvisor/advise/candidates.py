@@ -41,6 +41,8 @@ def candidates(
         excluded = _not_ranked(deployment, {drafter.kind for drafter in wanted})
     else:
         items = [asked] if isinstance(asked, str | Drafter) else list(asked)
+        if not items:
+            raise InputError("drafters", items, "at least one drafter, or None for every legal one")
         wanted = [d if isinstance(d, Drafter) else load_drafter(d, model, serving.id) for d in items]
     if modifiers:
         wanted = [_modified(drafter, modifiers) for drafter in wanted]

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from specadvisor.advise.anchor import Anchor, read_anchors
 from specadvisor.advise.candidates import Candidates
 from specadvisor.advise.evaluate import Evaluation, evaluate
 from specadvisor.advise.guidelines import GuidelineTrace, trace
 from specadvisor.advise.inputs import whole
+from specadvisor.advise.rank import anchored
 from specadvisor.advise.recommendation import Load
 from specadvisor.advise.uncertainty import operator_sigmas
 from specadvisor.kernels.parameters import find_entry
@@ -76,8 +78,13 @@ FORMULAS: Mapping[str, tuple[str, str]] = {
 }
 
 
-def explain(deployment: Deployment, found: Candidates, load: Load, k: int) -> Explanation:
-    """Trace the first candidate at ``k`` (0: plain decoding beside the drafter) and the first concurrency of ``load``."""
+def explain(
+    deployment: Deployment, found: Candidates, load: Load, k: int, anchors: Sequence[str | Anchor] = ()
+) -> Explanation:
+    """Trace the first candidate at ``k`` (0: plain decoding beside the drafter) and the first concurrency of ``load``.
+
+    ``anchors`` correct the speed-ups and the throughput; the times stay the predicted ones.
+    """
     drafter = found.drafters[0]
     k = whole("k", k, 0, drafter.k_max)
     survival = found.survival[drafter.name]
@@ -85,6 +92,9 @@ def explain(deployment: Deployment, found: Candidates, load: Load, k: int) -> Ex
     users = np.asarray(load.concurrency[:1], dtype=float)[None, :]
     evaluation = evaluate(deployment, drafter, survival, ks, users, float(load.context), load.input_tokens, load.output_tokens)
     row = int(np.searchsorted(ks.ravel(), max(k, 1)))
+    speedup, tpot = evaluation.throughput_speedup, evaluation.tpot_speedup
+    if fix := anchored(deployment, drafter, survival, load, read_anchors(anchors, [drafter.kind])):
+        speedup, tpot = fix.apply(speedup, users), fix.apply(tpot, users)
 
     def at(values: Any) -> float:
         return float(np.broadcast_to(values, ks.shape)[row, 0])
@@ -107,10 +117,10 @@ def explain(deployment: Deployment, found: Candidates, load: Load, k: int) -> Ex
         acceptance_source=survival.source,
         batch=at(evaluation.batch) if k else at(evaluation.baseline_batch),
         batch_without=at(evaluation.baseline_batch),
-        throughput_tok_s=at(evaluation.throughput_tok_s) if k else at(evaluation.baseline_throughput_tok_s),
+        throughput_tok_s=at(evaluation.baseline_throughput_tok_s * (speedup.mid if k else 1.0)),
         throughput_tok_s_without=at(evaluation.baseline_throughput_tok_s),
-        throughput_speedup=ranged(evaluation.throughput_speedup) if k else one,
-        tpot_speedup=ranged(evaluation.tpot_speedup) if k else one,
+        throughput_speedup=ranged(speedup) if k else one,
+        tpot_speedup=ranged(tpot) if k else one,
         components=_rows(deployment, evaluation, row, k),
         guidelines=trace(deployment, drafter, survival, evaluation, 0, k),
     )

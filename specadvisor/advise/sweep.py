@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from specadvisor.advise.anchor import Anchor, Correction, read_anchors
 from specadvisor.advise.candidates import Candidates
 from specadvisor.advise.evaluate import Baseline, Evaluation, baseline, evaluate
-from specadvisor.advise.inputs import DEFAULT_CONCURRENCY, DEFAULT_CONTEXT, LARGEST_CONCURRENCY, LARGEST_TOKENS, whole
+from specadvisor.advise.inputs import DEFAULT_CONCURRENCY, DEFAULT_CONTEXT, LARGEST_CONCURRENCY, LARGEST_TOKENS, make_load, whole
+from specadvisor.advise.rank import anchored
 from specadvisor.advise.recommendation import NO_DRAFTER
 from specadvisor.drafters import Drafter
 from specadvisor.errors import InputError
@@ -30,12 +32,13 @@ def sweep(
     context: Axis,
     input_tokens: int | None,
     output_tokens: int | None,
+    anchors: Sequence[str | Anchor] = (),
     executor: Executor | None = None,
 ) -> pd.DataFrame:
     """One row per point. ``k`` None: every draft length of each drafter; k = 0 (or None) adds rows of plain decoding.
 
     A k that a drafter cannot propose has no rows for it. Context None: input + output / 2, else 2048. ``executor``
-    evaluates the drafters side by side, on other machines if it has them.
+    evaluates the drafters side by side, on other machines if it has them. ``anchors`` correct speed-ups, throughput and TPOT.
     """
     users = _axis("concurrency", concurrency, DEFAULT_CONCURRENCY, 1, LARGEST_CONCURRENCY)
     mean = (input_tokens or DEFAULT_CONTEXT) + (output_tokens or 0) // 2
@@ -55,7 +58,11 @@ def sweep(
         if ks.size
     ]  # fmt: skip
     evaluated = executor.map(_call, jobs) if executor else map(_call, jobs)
-    blocks += [_block(drafter, at) for drafter, at in zip((d for d, ks in asked if ks.size), evaluated, strict=True)]
+    load = make_load(1, input_tokens, output_tokens, None, "mixed", 0.0, "throughput", None, None)
+    points = read_anchors(anchors, [d.kind for d in found.drafters])
+    for drafter, at in zip((d for d, ks in asked if ks.size), evaluated, strict=True):
+        fix = anchored(deployment, drafter, found.survival[drafter.name], load, points)
+        blocks.append(_block(drafter, at, fix))
     if not blocks:
         raise InputError(
             "k", None if lengths is None else lengths.tolist(), "a number of draft tokens that a drafter here takes"
@@ -77,11 +84,15 @@ def _lengths(drafter: Drafter, asked: Any) -> FloatArray:
     return allowed if asked is None else allowed[np.isin(allowed, asked)]
 
 
-def _block(drafter: Drafter, at: Evaluation) -> dict[str, Any]:
+def _block(drafter: Drafter, at: Evaluation, fix: Correction | None) -> dict[str, Any]:
     shape = np.broadcast_shapes(at.k.shape, at.concurrency.shape, at.context.shape)
+    throughput, tpot, tok_s, tpot_s = at.throughput_speedup, at.tpot_speedup, at.throughput_tok_s, at.tpot_s
+    if fix:
+        throughput, tpot = fix.apply(throughput, at.concurrency), fix.apply(tpot, at.concurrency)
+        tok_s, tpot_s = at.baseline_throughput_tok_s * throughput.mid, at.baseline_tpot_s / tpot.mid
     return _columns(
         drafter.name, shape, at.k, at.concurrency, at.context, at.batch, at.acceptance_length.mid, at.verified_tokens,
-        at.draft_s, at.round_s, at.throughput_tok_s, at.tpot_s, at.throughput_speedup, at.tpot_speedup,
+        at.draft_s, at.round_s, tok_s, tpot_s, throughput, tpot,
     )  # fmt: skip
 
 

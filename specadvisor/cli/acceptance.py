@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from specadvisor.acceptance import AcceptanceFit
     from specadvisor.report.tables import Block
 
+LARGEST_K = 64
+
 app = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, add_completion=False,
     help="Fit your own acceptance; show the catalogue and its priors.",
@@ -41,7 +43,7 @@ Accepted = Annotated[str | None, typer.Option(help="Accepted tokens: a total, or
 Drafted = Annotated[str | None, typer.Option(help="Drafted tokens: a total, or one count per position.")]
 Rounds = Annotated[float | None, typer.Option(help="Rounds behind the numbers; fewer give a wider interval.")]
 DraftTokens = Annotated[int | None, typer.Option("-k", help="Draft tokens of the measurement.")]
-UpTo = Annotated[int, typer.Option("--k-max", help="Show k up to this.", min=1, max=64)]
+UpTo = Annotated[int, typer.Option("--k-max", help="Show k up to this, 1 to 64.")]
 Block_ = Annotated[int | None, typer.Option("--block-size", help="Block of a block drafter, its anchor included.")]
 Depth = Annotated[int | None, typer.Option("--trained-depth", help="Draft steps the drafter was trained for.")]
 
@@ -92,14 +94,16 @@ def fit(
     """Survival curve, acceptance length and interval from whatever you measured."""
     from specadvisor.acceptance import fit_acceptance
 
+    if not 1 <= k_max <= LARGEST_K:
+        raise InputError("--k-max", k_max, f"a whole number from 1 to {LARGEST_K}")
     if source is not None:
         fits = _fits_of(source, drafter)
     else:
         one = fit_acceptance(
-            conditional=_numbers("conditional", conditional), cumulative=_numbers("cumulative", cumulative),
-            histogram=_numbers("histogram", histogram), lengths=_lengths(al), alpha=alpha,
-            accepted=_counts("accepted", accepted), drafted=_counts("drafted", drafted), rounds=rounds,
-            kind=drafter, k_max=max(k_max, 1), block_size=block_size, trained_depth=trained_depth,
+            conditional=_numbers("--conditional", conditional), cumulative=_numbers("--cumulative", cumulative),
+            histogram=_numbers("--histogram", histogram), lengths=_lengths(al), alpha=alpha,
+            accepted=_counts("--accepted", accepted), drafted=_counts("--drafted", drafted), rounds=rounds,
+            kind=drafter, k_max=k_max, block_size=block_size, trained_depth=trained_depth,
             **_rate(rate, k),
         )  # fmt: skip
         fits = {"": one}
@@ -230,11 +234,18 @@ def _at(field: str, text: str) -> tuple[float, int]:
 
 
 def _lengths(texts: Sequence[str] | None) -> dict[int, float] | None:
-    return {k: value for value, k in (_at("al", text) for text in texts)} if texts else None
+    """AL by k; raises ``InputError`` for two lengths at one k."""
+    found: dict[int, float] = {}
+    for text in texts or ():
+        value, k = _at("--al", text)
+        if found.get(k, value) != value:
+            raise InputError("--al", text, f"one acceptance length for each k; {found[k]:g}@{k} was given too")
+        found[k] = value
+    return found or None
 
 
 def _rate(text: str | None, k: int | None) -> dict[str, Any]:
     if text is None:
         return {"k": k}
-    value, at = _at("rate", text)
+    value, at = _at("--rate", text)
     return {"rate": value, "k": at}

@@ -12,8 +12,10 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from specadvisor import __version__
-from specadvisor.errors import DoesNotFit, InputError
+from specadvisor.cli.usage import click, usage_error
+from specadvisor.errors import DoesNotFit, InputError, nearest
 
+INTERRUPTED = 130
 # Command: one line of help. Its code is the function (or the Typer app called ``app``) in ``specadvisor.cli.<command>``.
 COMMANDS = {
     "recommend": "Which drafter, how many draft tokens, at which load.",
@@ -46,6 +48,11 @@ class LazyGroup(TyperGroup):
         if cmd_name not in COMMANDS:
             return None
         return LazyCommand(cmd_name, help=COMMANDS[cmd_name])
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0] not in COMMANDS:
+            raise InputError("command", args[0], ", ".join(COMMANDS), nearest(args[0], COMMANDS))
+        return super().resolve_command(ctx, args)
 
 
 def load(name: str) -> Any:
@@ -80,11 +87,18 @@ def main(arguments: list[str] | None = None) -> None:
     """Run; exit 0 done, 1 the honest answer is "does not fit", 2 usage or input error."""
     gc.set_threshold(100_000)  # start-up makes many objects and no garbage: collecting costs a tenth of a short command
     try:
-        app(args=arguments, prog_name="specadvisor")
+        sys.exit(app(args=arguments, prog_name="specadvisor", standalone_mode=False))
+    except click.NoArgsIsHelpError as error:
+        typer.echo(error.format_message())
+        sys.exit(2)
+    except click.ClickException as error:
+        sys.exit(_fail(usage_error(error), 2))
     except InputError as error:
         sys.exit(_fail(str(error), 2))
     except DoesNotFit as answer:
         sys.exit(_fail(f"does not fit: {answer}", 1))
+    except typer.Abort:
+        sys.exit(_fail("interrupted", INTERRUPTED))
 
 
 def _fail(text: str, code: int) -> int:

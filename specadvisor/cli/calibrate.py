@@ -45,7 +45,6 @@ def calibrate(
     format: opt.Format = "table",
 ) -> None:
     """Measure this GPU (or processor), fit its kernel profile and save it where --gpu auto finds it."""
-    opt.check_format(format)
     if from_measurements is not None:
         return _fit_only(gpu, from_measurements, out, format)
     architecture = _model(model)

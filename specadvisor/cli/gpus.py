@@ -11,7 +11,9 @@ from specadvisor.cli.listing import emit_rows
 
 
 def gpus(
-    name: Annotated[str | None, typer.Argument(help="Id, alias, marketing name, file, or local for this machine's; default: list all.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="Id, alias, marketing name, file, or local for this machine's; default: list all.")
+    ] = None,
     power_limit: opt.PowerLimit = None,
     format: opt.Format = "table",
     output: opt.Output = None,

@@ -1,4 +1,4 @@
-"""Options that several commands share, and how their values reach the library."""
+"""The options that commands share, each once, and where output goes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from specadvisor.errors import InputError, nearest
 from specadvisor.ids import DRAFTERS, ENGINES, KV_FORMATS, WORKLOADS
 
 if TYPE_CHECKING:
-    from specadvisor.advise.advisor import Advisor
     from specadvisor.report.tables import Block
 
 FORMATS = ("table", "json", "csv", "md")
@@ -81,10 +80,6 @@ DrafterNames = Annotated[
         autocompletion=offer(DRAFTERS),
     ),
 ]  # fmt: skip
-OneDrafter = Annotated[
-    str,
-    typer.Option("--drafter", "-d", help="Kind, kind:config.json or a path.", autocompletion=offer(DRAFTERS)),
-]
 Modifiers = Annotated[list[str] | None, typer.Option("--with", help="Modifier such as block-verification; may be repeated.")]
 Acceptance = Annotated[
     list[str] | None,
@@ -102,23 +97,63 @@ Temperature = Annotated[float, typer.Option(help="Sampling temperature.")]
 Concurrency = Annotated[
     str | None, typer.Option("--concurrency", "-c", help="Requests in flight: 8, 1,8,64 or 1..256 (powers of two).")
 ]
-InputTokens = Annotated[int | None, typer.Option("--input", "-i", help="Prompt tokens of a request.")]
-OutputTokens = Annotated[int | None, typer.Option("--output-tokens", "-n", help="Generated tokens of a request.")]
-Context = Annotated[int | None, typer.Option(help="Keys a decode step sees; default: input + output / 2, else 2048.")]
-Format = Annotated[str, typer.Option("--format", "-f", help="table, json, csv or md.", autocompletion=offer(FORMATS))]
-Output = Annotated[Path | None, typer.Option("-o", "--output", help="Write to this file instead of standard output.")]
-
-
-def note(text: str) -> None:
-    """A remark for the reader, beside the machine-readable output."""
-    typer.echo(text, err=True)
+InputTokens = Annotated[
+    int | None, typer.Option("--input-tokens", "--isl", "--input", "-i", help="Prompt tokens of a request.")
+]
+OutputTokens = Annotated[int | None, typer.Option("--output-tokens", "--osl", "-n", help="Generated tokens of a request.")]
+Context = Annotated[
+    str | None,
+    typer.Option("--context", help="Keys a decode step sees (sweep: several); default: input + output / 2, else 2048."),
+]
+Objective = Annotated[str, typer.Option(help="throughput, latency or goodput.", autocompletion=offer(OBJECTIVES))]
+MaxTpot = Annotated[float | None, typer.Option("--max-tpot", help="Largest time per output token in ms (goodput).")]
+MaxTtft = Annotated[
+    float | None, typer.Option("--max-ttft", help="Largest time to first token in ms (goodput; needs --input-tokens).")
+]
+Anchors = Annotated[
+    list[str] | None,
+    typer.Option("--anchor", help='Measured point, such as "concurrency=1,k=3,speedup=1.9"; may be repeated.'),
+]
 
 
 def check_format(value: str) -> str:
     """``value`` if it is one of ``FORMATS``; raises ``InputError``."""
     if value not in FORMATS:
-        raise InputError("format", value, ", ".join(FORMATS), nearest(value, FORMATS))
+        raise InputError("--format", value, ", ".join(FORMATS), nearest(value, FORMATS))
     return value
+
+
+def check_output(value: Path | None) -> Path | None:
+    """``value`` if a file can be called so; raises ``InputError`` before anything is computed."""
+    if value is not None and (value.is_dir() or not value.name):
+        raise InputError("--output", "" if value == Path() else str(value), "the path of a file that can be written")
+    return value
+
+
+def check_folder(value: str | None) -> str | None:
+    """``value`` if a folder can be called so; raises ``InputError`` before anything is computed."""
+    if value is not None and (not value.strip() or Path(value).is_file()):
+        raise InputError("--plot", value, "a folder for the figures")
+    return value
+
+
+Format = Annotated[
+    str,
+    typer.Option("--format", "-f", help="table, json, csv or md.", autocompletion=offer(FORMATS), callback=check_format),
+]
+Output = Annotated[
+    Path | None,
+    typer.Option("-o", "--output", help="Write to this file instead of standard output.", callback=check_output),
+]
+Plot = Annotated[
+    str | None,
+    typer.Option(help="Draw roofline, speed-up curves and heat map into this folder.", callback=check_folder),
+]
+
+
+def note(text: str) -> None:
+    """A remark for the reader, beside the machine-readable output."""
+    typer.echo(text, err=True)
 
 
 def emit(text: str, output: Path | None) -> None:
@@ -130,51 +165,6 @@ def emit(text: str, output: Path | None) -> None:
 
     write(output, text)
     note(f"written to {output}")
-
-
-def numbers(field: str, text: str | None) -> list[int] | None:
-    """``8``, ``1,8,64`` or ``1..256`` (the powers of two between, ends included) as a list; None stays None."""
-    if text is None:
-        return None
-    values: list[int] = []
-    for part in text.split(","):
-        low, dots, high = part.strip().partition("..")
-        try:
-            first, last = int(low), int(high) if dots else int(low)
-        except ValueError:
-            raise InputError(field, text, "whole numbers such as 8, 1,8,64 or 1..256") from None
-        if last < first or (dots and first < 1):
-            raise InputError(field, text, "a range upwards from 1, such as 1..256")
-        if last > 10**7:
-            raise InputError(field, text, "numbers up to 10,000,000")
-        values.append(first)
-        while dots and values[-1] * 2 <= last:
-            values.append(values[-1] * 2)
-        values.append(last)
-    return sorted(set(values))
-
-
-def make_advisor(
-    model: str, gpu: str, engine: str, engine_version: str | None, tp: int, ep: int, dp: int, weights: str | None,
-    kv: str | None, power_limit: float | None, memory_fraction: float | None = None, kv_pool: float | None = None,
-) -> Advisor:  # fmt: skip
-    """The advisor that the deployment options describe."""
-    from specadvisor.advise.advisor import Advisor
-
-    return Advisor(
-        model,
-        gpu,
-        engine,
-        tp=tp,
-        ep=ep,
-        dp=dp,
-        weights=weights,
-        kv=kv,
-        engine_version=engine_version,
-        power_limit_w=power_limit,
-        memory_fraction=memory_fraction,
-        kv_pool_tokens=kv_pool,
-    )
 
 
 def command_line() -> str:

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from specadvisor.errors import InputError
+from specadvisor.cli import options as opt
 
 if TYPE_CHECKING:
     from specadvisor.validation import Score, Validation
     from specadvisor.validation.predict import Acceptance
 
-FORMATS = ("table", "json", "csv", "md")
 SCHEMA_VERSION = 1
 
 
@@ -28,7 +27,10 @@ def validate(
     configs: Annotated[
         list[Path] | None, typer.Option("--configs", help="Folder with the config files that rows name; may be repeated.")
     ] = None,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write one prediction per row to this CSV.")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="Write one prediction per row to this CSV.", callback=opt.check_output),
+    ] = None,
     acceptance: Annotated[
         str, typer.Option(help="row: what each row measured; once: one row per case, drafter and tree.")
     ] = "row",
@@ -38,17 +40,15 @@ def validate(
     slices: Annotated[
         bool, typer.Option(help="Also score by hardware, architecture, engine, drafter, load and family.")
     ] = True,
-    format: Annotated[str, typer.Option(help="table, json, csv or md.")] = "table",
+    format: opt.Format = "table",
 ) -> None:
     """Predict a table of measured sweeps and score choice, sign, size and intervals against naive policies."""
-    if format not in FORMATS:
-        raise InputError("format", format, ", ".join(FORMATS))
-    from specadvisor.data_files import write_atomically
+    from specadvisor.report.writers import write
     from specadvisor.validation import validate as run
 
     result = run(sweeps, configs or [], cast("Acceptance", acceptance), anchor_per_series)
     if output:
-        write_atomically(output, result.predictions.drop(columns="acceptance_known").to_csv(index=False, float_format="%.6g"))
+        write(output, result.predictions.drop(columns="acceptance_known").to_csv(index=False, float_format="%.6g"))
         typer.echo(f"{len(result.predictions)} predictions written to {output}", err=True)
     for reason, count in result.unpredicted.items():
         typer.echo(f"not predicted: {count} rows: {reason}", err=True)
@@ -56,7 +56,7 @@ def validate(
 
 
 def render(result: Validation, format: str, slices: bool) -> str:
-    """The report in one of ``FORMATS``."""
+    """The report in one of ``options.FORMATS``."""
     scores = {name: score for name, score in result.scores.items() if slices or ": " not in name}
     if format == "json":
         content = {name: score.to_dict() for name, score in scores.items()}

@@ -11,7 +11,10 @@ from typing import Any
 from specadvisor.data_files import profiles_dir
 from specadvisor.errors import InputError, MissingDependency, nearest
 
-ACCEPTED = "a config.json, a model folder, a .gguf file, hf:org/name, or a shipped name"
+ACCEPTED = "a config.json, a model folder, a .gguf file, hf:org/name, or a shipped name (specadvisor models lists them)"
+# Endings of checkpoints whose config is that of the shipped model, up to the training.
+TUNED = ("-instruct", "-chat", "-it", "-base", "-thinking", "-instruct-2507", "-thinking-2507", "-0324", "-0528", "-hf")
+SAME_CONFIG = {"qwen3.6-27b": "qwen3.5-27b", "qwen3.6-35b-a3b": "qwen3.5-35b-a3b"}
 SUFFIX, QUANT_SUFFIX = "_config.json", "_hf_quant_config.json"
 
 
@@ -28,7 +31,9 @@ class Source:
 
 def find(source: str | Path) -> Source:
     """The files behind ``source``; raises ``InputError`` where there are none."""
-    text = str(source)
+    text = str(source).strip()
+    if not text:
+        raise InputError("model", source, ACCEPTED)
     if text.startswith("hf:"):
         return from_hub(text[3:])
     path = Path(text).expanduser()
@@ -38,10 +43,28 @@ def find(source: str | Path) -> Source:
         return Source(path.stem, str(path), {}, gguf=path)
     if path.is_file():
         return from_file(path)
+    if name := shipped_name(text):
+        return from_file(shipped_configs()[name])
+    hint = f"Not shipped: hf:{text} reads its config from the Hugging Face hub." if text.count("/") == 1 else ""
+    if path.suffix.lower() in (".json", ".gguf") or text.count("/") > 1:
+        hint = "There is no such file."
+    raise InputError("model", text, ACCEPTED, " ".join((nearest(base_name(text), shipped_configs()), hint)).strip())
+
+
+def base_name(text: str) -> str:
+    """``llama-3.1-8b`` of ``meta-llama/Llama-3.1-8B-Instruct``: without organisation and tuning, in small letters."""
+    name = text.lower().rpartition("/")[2]
+    for ending in sorted(TUNED, key=len, reverse=True):
+        name = name.removesuffix(ending)
+    return name.removeprefix("meta-")
+
+
+def shipped_name(text: str) -> str:
+    """The shipped model that ``text`` names, with or without an organisation before it; empty where there is none."""
     shipped = shipped_configs()
-    if text.lower() in shipped:
-        return from_file(shipped[text.lower()])
-    raise InputError("model", text, f"{ACCEPTED} ({', '.join(shipped)})", nearest(text, shipped))
+    name = text.lower().rpartition("/")[2] if text.count("/") <= 1 else text
+    candidates = (name, base_name(name), SAME_CONFIG.get(name, ""), SAME_CONFIG.get(base_name(name), ""))
+    return next((found for found in candidates if found in shipped), "")
 
 
 def shipped_configs() -> dict[str, Path]:

@@ -39,5 +39,6 @@ def write(path: Path, text: str) -> None:
     """Write the whole file or nothing; raises ``InputError`` where the place cannot be written."""
     try:
         write_atomically(path, text)
-    except OSError as error:
-        raise InputError("output", str(path), "a path that can be written", error.strerror or "") from error
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or ""
+        raise InputError("output", str(path), "a path that can be written", why) from error
