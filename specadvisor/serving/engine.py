@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -50,7 +50,8 @@ class ServingEngine:
     layer's kernels from the host. ``sampling_passes``: reads or writes of the 4-byte logits. ``prefill_efficiency``: of the
     peak. ``before``: (version, facts that differ in releases older than it). ``memory_fraction`` of the GPU, less
     ``reserve_bytes``, holds weights and caches; caches come in ``kv_block`` tokens. ``verify_logit_copies``: 4-byte copies
-    of the logits of every request that the engine sets aside once it speculates.
+    of the logits of every request that the engine sets aside once it speculates. ``tuned_requests``: the limits on running
+    requests and on captured graphs are raised to that many (``tuned``); 0 keeps the engine's defaults.
     """
 
     id: str
@@ -75,9 +76,14 @@ class ServingEngine:
     drafters: Mapping[str, DrafterFacts]
     extra_rows: tuple[ExtraRowLaw, ...] = ()
     verify_logit_copies: float = 0.0
+    tuned_requests: int = 0
     facts: Mapping[str, Fact] = field(default_factory=dict, repr=False)
     before: tuple[tuple[str, Mapping[str, Fact]], ...] = field(default=(), repr=False)
     notes: tuple[str, ...] = ()
+
+    def tuned(self, requests: int) -> ServingEngine:
+        """The engine started with the options that ``engines.flags`` writes for ``requests`` at once; 0: its defaults."""
+        return replace(self, tuned_requests=requests)
 
     def attention_backend(
         self, gpu: Gpu, head_dim: float, mla: bool = False, *, sparse: bool = False, kv_format: str = ""
@@ -123,6 +129,8 @@ class ServingEngine:
     def max_requests(self, gpu: Gpu, speculating: bool = False, *, kind: str = "", k: int = 0) -> int:
         """Requests that run at once by default; some drafters (``kind``, ``k``) lower it through the token budget."""
         limit = next(int(row["requests"]) for row in self.admission if _row_matches(row, gpu, speculating))
+        if self.tuned_requests:
+            return max(limit, self.tuned_requests)
         facts = self.drafters.get(kind)
         if facts and facts.divides_token_budget and k:
             limit = min(limit, max(1, self.token_budget(gpu) // int(self.lookahead_slots(kind, k))))
@@ -163,12 +171,13 @@ class ServingEngine:
         limit = max_requests or self.max_requests(gpu, speculating=query_tokens > 1)
         if rules["kind"] == "vllm":
             ceiling = rules["tokens_sm10x"] if gpu.sm // 10 == 10 else rules["tokens"]
-            return graphs.vllm_grid(query_tokens, limit, self.token_budget(gpu), ceiling)
+            asked = graphs.vllm_count(self.tuned_requests) * query_tokens
+            return graphs.vllm_grid(query_tokens, limit, max(self.token_budget(gpu), asked), max(ceiling, asked))
         if rules["kind"] == "sglang":
             largest = next(row[1 if tp < 4 else 2] for row in rules["batches"] if gpu.memory_bytes < row[0] * GIB)
-            return graphs.sglang_grid(min(largest, limit), query_tokens > 1)
+            return graphs.sglang_grid(min(max(largest, self.tuned_requests), limit), query_tokens > 1)
         if rules["kind"] == "trtllm":
-            return graphs.trtllm_grid(min(rules["batch"], limit))
+            return graphs.trtllm_grid(min(max(rules["batch"], self.tuned_requests), limit))
         return graphs.NO_GRAPH if rules["kind"] == "eager" else None
 
 

@@ -21,6 +21,12 @@ def _steps(top: int) -> list[int]:
     return [n for n in (1, 2, 4) if n <= top] + list(range(8, min(top + 1, 256), 8)) + list(range(256, top + 1, 16))
 
 
+def vllm_count(requests: int) -> int:
+    """The next request count that vLLM captures: 1, 2, 4, by 8 to 256, by 16; 0 for none."""
+    small = next((n for n in (0, 1, 2, 4) if n >= requests), None)
+    return small if small is not None else -(-requests // 8) * 8 if requests <= 256 else -(-requests // 16) * 16
+
+
 @lru_cache(maxsize=4096)
 def vllm_grid(query_tokens: int, max_requests: int, token_budget: int, ceiling: int) -> FloatArray:
     """Request counts with a captured decode graph, ascending; empty where none fits.
