@@ -40,10 +40,11 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         done = calibrate(device="cpu", out=folder)
         machine = load_gpu(str(done.path))
-    measured = [min(pair, key=lambda r: r.us) for pair in zip(before, measure_unseen(unseen), strict=True)]
+    after = measure_unseen(unseen)
+    measured = [min(pair, key=lambda r: r.us) for pair in zip(before, after, strict=True)]
     for note in done.notes:
         print(f"note: {note}")
-    moved = np.median([max(a.us, b.us) / min(a.us, b.us) - 1 for a, b in zip(before, measured, strict=True)])
+    moved = np.median([max(a.us, b.us) / min(a.us, b.us) - 1 for a, b in zip(before, after, strict=True)])
     print(f"the unseen products moved by {moved:.0%} (median) between before and after the calibration")
     m, n, k, us = (np.array([getattr(r, name) for r in measured], float) for name in ("m", "n", "k", "us"))
     predicted = gemm_s(machine, m, n, k, FORMAT, "llama_cpp") * 1e6

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from specadvisor.calibration.rows import Row
 from specadvisor.calibration.timing import COLD_FACTOR, Effort, Timing, has_settled
 from specadvisor.hardware.gpu import Gpu
 
@@ -84,6 +86,15 @@ def describe_cpu(effort: Effort) -> Gpu:
         confidence="measured",
         source="specadvisor calibrate --device cpu",
     )
+
+
+def with_reached_speeds(gpu: Gpu, rows: Sequence[Row]) -> Gpu:
+    """``gpu`` with at least the speeds that the run itself reached: the first look may have been disturbed."""
+    products = [r for r in rows if r.operator == "gemm" and r.m and r.n and r.k]
+    flops = max((2.0 * (r.m or 0) * (r.n or 0) * (r.k or 0) / r.us * 1e6 for r in products), default=0.0)
+    read = max((4.0 * (r.n or 0) * (r.k or 0) / r.us * 1e6 for r in products if r.m == 1), default=0.0)
+    bandwidth = max(gpu.memory_bytes_per_s, HEADROOM * read)
+    return replace(gpu, memory_bytes_per_s=bandwidth, peaks={"bf16": max(gpu.peaks["bf16"], flops)})
 
 
 def model_name() -> str:

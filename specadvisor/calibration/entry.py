@@ -109,6 +109,7 @@ def _calibrate_cpu(
     progress(0.0, "bandwidth and peak")
     described = cpu_machine.describe_cpu(effort)
     run = cpu_run.run_on_cpu(plan, engine, progress, effort)
+    described = cpu_machine.with_reached_speeds(described, run.rows)
     several_rows = [r for r in run.rows if r.m != 1]
     profile, notes = build_profile(replace(run, rows=several_rows), described)
     profile = with_single_row_kernel(profile, run.rows, described)

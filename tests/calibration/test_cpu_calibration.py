@@ -53,6 +53,13 @@ def test_fit_finds_a_packing_blas_and_its_single_row_routine() -> None:
     assert gemm_s(gpu, m, n, k, "fp32", "llama_cpp") == pytest.approx(want, rel=0.1)
 
 
+def test_speeds_the_run_reached_count() -> None:
+    rows = [Row("gemm", "fp32", 100.0, m=1, n=1000, k=1000), Row("gemm", "fp32", 1000.0, m=256, n=1000, k=1000)]
+    gpu = cpu_machine.with_reached_speeds(machine(), rows)
+    assert gpu.memory_bytes_per_s == pytest.approx(1.15 * 40e9)  # 4 MB in 100 us
+    assert gpu.peaks["bf16"] == pytest.approx(5.12e11)
+
+
 def test_disturbed_samples_are_left_out() -> None:
     assert cpu_machine.undisturbed([5.0, 1.0, 1.1, 9.0, 1.2, 7.0]) == [1.0, 1.1, 1.2]
 
