@@ -13,6 +13,7 @@ from specadvisor.acceptance import (
     from_conditional,
     from_cumulative,
     from_length,
+    from_lengths,
     from_rate,
     prior,
 )
@@ -40,7 +41,7 @@ def parse_acceptance(text: str, kind: str | None = None) -> Survival:
         hint = "Say which list it is: conditional: (given the ones before) or cumulative: (all up to here)." if bare else ""
         raise InputError("acceptance", text, FORMS, hint)
     if name in ("conditional", "cumulative"):
-        values = [_number(part, text) for part in re.split(r"[,;\s]+", value.strip()) if part]
+        values = [_number(part, text) for part in re.split(r"\s*[,;]\s*|\s+", value.strip())]
         return from_conditional(values) if name == "conditional" else from_cumulative(values)
     if name == "alpha":
         return from_alpha(_number(value, text))
@@ -75,7 +76,7 @@ def curves(
     A stated curve was measured with the drafter's tree, without its modifiers. A curve without a drafter belongs to the
     only drafter; with several it would be a guess which one it was measured with.
     """
-    by_kind: dict[str, str | Survival] = {}
+    by_kind: dict[str, list[str | Survival]] = {}
     items: list[tuple[str, str | Survival]] = []
     if isinstance(stated, Mapping):
         items = [(resolve("drafter", kind), value) for kind, value in stated.items()]
@@ -95,22 +96,40 @@ def curves(
         if not kinds or (kind and kind not in kinds):
             compared = ", ".join(sorted(kinds)) or "none"
             raise InputError("acceptance", kind, f"one of the drafters compared: {compared}")
-        by_kind[kind or next(iter(kinds))] = value
+        by_kind.setdefault(kind or next(iter(kinds)), []).append(value)
     result: dict[str, Survival] = {}
     notes: list[str] = []
     for drafter in drafters:
         given = by_kind.get(drafter.kind)
         if given is None:
+            if not drafter.shares_vocabulary:
+                raise InputError(
+                    "drafter", drafter.name, f"a drafter with the {drafter.model.vocab} tokens of {drafter.model.name}",
+                    "Published acceptance does not hold for a foreign vocabulary: state what you measured with --acceptance.",
+                )
             curve = prior(drafter.kind, workload, temperature, k_max=drafter.k_max)
             s = drafter.survival(curve.extended(drafter.k_max), workload=workload, temperature=temperature)
         else:
-            curve = parse_acceptance(given, drafter.kind) if isinstance(given, str) else given
+            curve = _stated(given, drafter.kind)
             chain = replace(drafter, tree=None)
             s = chain.survival(curve.extended(drafter.k_max), workload=workload, temperature=temperature)
             if note := curve.beyond(drafter.k_max):
                 notes.append(f"{drafter.name}: {note}")
         result[drafter.name] = replace(curve, s=s, tail=None)
     return result, notes
+
+
+def _stated(given: Sequence[str | Survival], kind: str) -> Survival:
+    """The curve of one drafter; several statements are lengths at different k, or they would contradict each other."""
+    if len(given) == 1:
+        return parse_acceptance(given[0], kind) if isinstance(given[0], str) else given[0]
+    lengths: dict[int, float] = {}
+    for text in given:
+        found = re.fullmatch(r"\s*al:\s*([\d.]+)@(\d+)\s*", text, re.I) if isinstance(text, str) else None
+        if found is None or int(found[2]) in lengths:
+            raise InputError("acceptance", [str(g) for g in given], f"one statement for {kind}, or al:AL@k at different k")
+        lengths[int(found[2])] = _number(found[1], str(text))
+    return from_lengths(lengths, kind=kind)
 
 
 def _number(text: str, whole: str) -> float:

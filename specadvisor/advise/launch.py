@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specadvisor.advise.recommendation import NO_DRAFTER, Recommendation
+from specadvisor.advise.recommendation import NO_DRAFTER, Load, Recommendation
 from specadvisor.engines import LaunchPlan
 
 
@@ -15,9 +15,10 @@ def launch_plan(recommendation: Recommendation, model: str = "", drafter_path: s
     largest = -(-max(recommendation.load.concurrency) // deployment.dp)
     common = {
         "model": model or deployment.model.name, "concurrency_max": largest, "gpu": deployment.gpu, "tp": deployment.tp,
-        "dp": deployment.dp, "version": deployment.serving.version,
+        "dp": deployment.dp, "version": deployment.serving.version, "request_tokens": _request_tokens(recommendation.load),
     }  # fmt: skip
     curve = recommendation.curves.get(schedule.drafter)
+    common["foreign_vocabulary"] = curve is not None and not curve.drafter.shares_vocabulary
     if curve is None or schedule.drafter == NO_DRAFTER or all(tier.k == 0 for tier in schedule.tiers):
         return LaunchPlan(kind=NO_DRAFTER, k=0, **common)  # type: ignore[arg-type]
     if len(recommendation.load.concurrency) == 1:
@@ -30,3 +31,8 @@ def launch_plan(recommendation: Recommendation, model: str = "", drafter_path: s
         first = last + 1
     k = recommendation.best.k or max(t.k for t in schedule.tiers)
     return LaunchPlan(curve.drafter.kind, k, drafter_path, schedule=tuple(tiers), **common)  # type: ignore[arg-type]
+
+
+def _request_tokens(load: Load) -> int:
+    """Prompt and output of one request, at least the keys that a step sees."""
+    return max((load.input_tokens or 0) + (load.output_tokens or 0), load.context)

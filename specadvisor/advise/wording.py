@@ -108,15 +108,15 @@ def measurement_plan(
     from_acceptance = np.log(at[1] / at[0]) / np.log(total[1] / total[0]) if total[1] > total[0] > 0 else 0.0
     plan: list[str] = []
     k_max = min(curve.drafter.k_max, max(2 * k, 5))
+    counter, form = _counters(deployment.serving.id)
+    form = form.replace("@k", f"@{k_max}")
     if not curve.acceptance_known:
         plan.append(
-            f"run {curve.name} with k = {k_max} on 200 of your own prompts, read the accepted tokens per position "
-            f"({_counters(deployment.serving.id)}), then: {command} --acceptance cumulative:S1,S2,..."
+            f"run {curve.name} with k = {k_max} on 200 of your own prompts, read {counter}, then: {command} --acceptance {form}"
         )
     elif from_acceptance > 0.5:
         plan.append(
-            f"acceptance makes most of the interval: more prompts at k = {k_max}, "
-            f"then {command} --acceptance cumulative:S1,S2,..."
+            f"acceptance makes most of the interval: more prompts at k = {k_max}, then {command} --acceptance {form}"
         )
     if correction is None:
         users = load.concurrency[0]
@@ -127,10 +127,13 @@ def measurement_plan(
     return tuple(plan)
 
 
-def _counters(engine: str) -> str:
+def _counters(engine: str) -> tuple[str, str]:
+    """(what the engine shows, how it is given to ``--acceptance``)."""
     return {
-        "vllm": "vllm:spec_decode_num_accepted_tokens_per_pos over vllm:spec_decode_num_drafts at /metrics",
-        "sglang": "spec_accept_length in the server log or meta_info",
-        "tensorrt_llm": "acceptance rates in the request's performance metrics",
-        "llama_cpp": "the draft acceptance lines of the server log",
-    }.get(engine, "the engine's acceptance counters")
+        "vllm": (
+            "vllm:spec_decode_num_accepted_tokens_per_pos over vllm:spec_decode_num_drafts at /metrics", "cumulative:S1,S2,...",
+        ),
+        "sglang": ("the mean tokens per round (spec_accept_length in meta_info or the server log)", "al:AL@k"),
+        "tensorrt_llm": ("the acceptance rate in the request's performance metrics", "rate:RATE@k"),
+        "llama_cpp": ("the draft acceptance rate in the server log", "rate:RATE@k"),
+    }.get(engine, ("the mean tokens per round from the engine's counters", "al:AL@k"))  # fmt: skip

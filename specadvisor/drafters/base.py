@@ -248,13 +248,18 @@ class Drafter:
         """None if this drafter can run for ``model`` on ``serving``, else the reason in one sentence."""
         support = serving.supports(self.kind)
         if not support.supported:
-            return f"{serving.id} does not run {self.kind}" + (f": {support.note}" if support.note else "")
+            return f"{serving.id} does not run {self.kind} ({support.note})"
         if self.tree and serving.id not in tree_engines(self.tree):
             return f"{serving.id} verifies chains; such trees run on {', '.join(tree_engines(self.tree))}"
         for modifier in self.modifiers:
             if reason := modifier.legality(self, serving):
                 return reason
         return self.mismatch(model)
+
+    @property
+    def shares_vocabulary(self) -> bool:
+        """Whether a drafted token id means the same token to the target; False: the engine has to translate."""
+        return True
 
     def notes(self, serving: ServingEngine) -> tuple[str, ...]:
         """Assumptions, and modifiers that are priced though this engine does not ship them."""

@@ -34,10 +34,14 @@ class DraftModel(SequentialDrafter):
             return reason
         return self.vocabulary_reason(model, serving)
 
-    def vocabulary_reason(self, model: Architecture, serving: ServingEngine) -> str | None:
+    @property
+    def shares_vocabulary(self) -> bool:
         """Vocabularies count as one when they differ only by padding rows (Qwen: 151936 and 152064)."""
-        padded = abs(self.vocab - model.vocab) <= 0.01 * model.vocab
-        if padded or serving.id in engine_facts()["heterogeneous_vocabulary"]["engines"]:
+        return abs(self.vocab - self.model.vocab) <= 0.01 * self.model.vocab
+
+    def vocabulary_reason(self, model: Architecture, serving: ServingEngine) -> str | None:
+        """None where the vocabulary is the target's, or the engine translates."""
+        if self.shares_vocabulary or serving.id in engine_facts()["heterogeneous_vocabulary"]["engines"]:
             return None
         return f"{self.name} has {self.vocab} tokens, {model.name} has {model.vocab}: {serving.id} needs one vocabulary"
 

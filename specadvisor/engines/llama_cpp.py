@@ -8,15 +8,20 @@ from specadvisor.serving import load_engine
 VERSIONS = "b10749 to b11223; older builds have other names and defaults (--draft-max 16, --draft-p-min 0.75)"
 OWN_WEIGHTS = ("mtp", "ngram", "suffix")
 MOD_N_MIN = 48
+EVERY_LAYER = 999
 
 
 def flags(plan: LaunchPlan) -> str:
     """The ``llama-server`` command of ``plan``. There is no draft length by load: ``plan.k`` holds at every load."""
     engine = load_engine("llama_cpp", plan.version)
-    words: list[str | tuple[str, object]] = ["llama-server", ("-m", plan.model)]
+    words: list[str | tuple[str, object]] = ["llama-server", ("-m", plan.model), ("-ngl", EVERY_LAYER)]
+    if plan.request_tokens:
+        words.append(("-c", plan.request_tokens * plan.concurrency_max))
     if plan.concurrency_max > 1:
         words.append(("--parallel", plan.concurrency_max))
     notes = [f"llama.cpp, written for {VERSIONS}", *engine.notes[1:]]
+    if not plan.model.endswith(".gguf"):
+        notes.append("-m (and -md) take .gguf files: write their paths; -c is shared by all --parallel requests")
     if not plan.speculates:
         return comments(*notes, "no speculation") + command(words)
     support = supported(plan, engine)

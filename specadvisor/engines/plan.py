@@ -19,8 +19,9 @@ class LaunchPlan:
     """One deployment to start. ``kind`` "none" or ``k`` 0: plain decoding.
 
     ``schedule``: (first, last, k) ranges of running requests, ascending and without gaps, first one from 1; empty: always
-    ``k``. ``concurrency_max``: most requests that shall run at once on one replica. ``gpu`` and ``tp`` decide which of the
-    engine's default limits bind; without a GPU none is written. ``version``: the user's engine, None: the one read.
+    ``k``. ``concurrency_max``: most requests that shall run at once on one replica, ``request_tokens``: prompt and output of
+    the longest (0: unknown). ``gpu`` and ``tp`` decide which of the engine's default limits bind; without a GPU none is
+    written. ``version``: the user's engine, None: the one read. ``foreign_vocabulary``: the draft model has tokens of its own.
     """
 
     kind: str
@@ -33,6 +34,8 @@ class LaunchPlan:
     tp: int = 1
     dp: int = 1
     version: str | None = None
+    request_tokens: int = 0
+    foreign_vocabulary: bool = False
 
     def __post_init__(self) -> None:
         kind = self.kind if self.kind == NO_DRAFTER else resolve("drafter", self.kind)

@@ -26,8 +26,7 @@ def flags(plan: LaunchPlan) -> str:
     support = supported(plan, engine)
     words.append(("--config", FILE))
     file = f"cat > {FILE} <<'EOF'\n{yaml_text(plan, support.method)}EOF\n"
-    dropped = [] if _schedule(plan) or len(plan.tiers) == 1 else ["the draft length starts at 0: not expressible, k is fixed"]
-    return comments(*notes, *dropped, support.note) + file + command(words)
+    return comments(*notes, *_changes(plan), support.note) + file + command(words)
 
 
 def yaml_text(plan: LaunchPlan, method: str) -> str:
@@ -47,6 +46,19 @@ def yaml_text(plan: LaunchPlan, method: str) -> str:
     if plan.concurrency_max > 128:
         lines += [f"  max_batch_size: {plan.concurrency_max}"]
     return "\n".join(lines) + "\n"
+
+
+def _changes(plan: LaunchPlan) -> list[str]:
+    """Where the file cannot say what the plan does."""
+    if len(plan.tiers) == 1:
+        return []
+    written = _schedule(plan)
+    if not written:
+        return [f"drafts that start at k = 0 are not expressible: k = {plan.k or plan.k_max} always"]
+    capped = [f"{first}-{last}: {k}" for first, last, k in plan.tiers if k > written[first]]
+    if not capped:
+        return []
+    return [f"draft_len_schedule may not exceed its first entry: {', '.join(capped)} written as {written[1]}"]
 
 
 def _schedule(plan: LaunchPlan) -> dict[int, int]:

@@ -43,6 +43,8 @@ def speculative_config(plan: LaunchPlan, engine: ServingEngine) -> dict[str, Any
     scheduled = len(plan.tiers) > 1 and _takes_schedule(plan, engine)
     config["num_speculative_tokens"] = plan.k_max if scheduled else plan.k or plan.k_max
     config.update(engine.drafters[plan.kind].settings)
+    if plan.foreign_vocabulary:
+        config["use_heterogeneous_vocab"] = True
     if scheduled:
         table = [list(tier) for tier in plan.tiers]
         limit = engine.max_requests(plan.gpu, speculating=True) if plan.gpu else plan.concurrency_max

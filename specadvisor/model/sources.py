@@ -14,6 +14,7 @@ from specadvisor.errors import InputError, MissingDependency, nearest
 ACCEPTED = "a config.json, a model folder, a .gguf file, hf:org/name, or a shipped name (specadvisor models lists them)"
 # Endings of checkpoints whose config is that of the shipped model, up to the training.
 TUNED = ("-instruct", "-chat", "-it", "-base", "-thinking", "-instruct-2507", "-thinking-2507", "-0324", "-0528", "-hf")
+# Shapes compared key by key with the published configs of both.
 SAME_CONFIG = {"qwen3.6-27b": "qwen3.5-27b", "qwen3.6-35b-a3b": "qwen3.5-35b-a3b"}
 SUFFIX, QUANT_SUFFIX = "_config.json", "_hf_quant_config.json"
 

@@ -18,7 +18,10 @@ from specadvisor.ids import DRAFTERS, ENGINES
 from specadvisor.serving import load_engine
 
 VLLM_METHODS = {"eagle", "eagle3", "mtp", "dflash", "dspark", "draft_model", "ngram", "ngram_gpu", "suffix"}
-VLLM_KEYS = {"method", "model", "num_speculative_tokens", "num_speculative_tokens_per_batch_size", "parallel_drafting"}
+VLLM_KEYS = {
+    "method", "model", "num_speculative_tokens", "num_speculative_tokens_per_batch_size", "parallel_drafting",
+    "use_heterogeneous_vocab",
+}  # fmt: skip
 SGLANG_ALGORITHMS = {"EAGLE", "EAGLE3", "NEXTN", "STANDALONE", "NGRAM", "DFLASH", "DSPARK"}
 TRTLLM_TYPES = {"Eagle3", "MTP", "NGram", "DraftTarget", "PARD", "DFlash", "DSpark", "SA"}
 TRTLLM_KEYS = {"decoding_type", "max_draft_len", "speculative_model", "draft_len_schedule", "num_nextn_predict_layers"}
@@ -172,6 +175,7 @@ def test_llama_cpp_uses_the_new_names() -> None:
     given = check_llama_cpp(flags("llama_cpp", LaunchPlan("draft_model", 5, "small.gguf", "big.gguf", concurrency_max=4)))
     assert given == {
         "-m": "big.gguf",
+        "-ngl": "999",
         "--parallel": "4",
         "--spec-type": "draft-simple",
         "-md": "small.gguf",
