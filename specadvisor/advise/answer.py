@@ -15,8 +15,9 @@ from specadvisor.advise.evaluate import Baseline
 from specadvisor.advise.gain import gains
 from specadvisor.advise.guidelines import GuidelineTrace, trace
 from specadvisor.advise.options import plain_options
-from specadvisor.advise.rank import anchored, best_setting, choices, grid, plain_grid, schedule_of
+from specadvisor.advise.rank import anchored, best_setting, choices, grid, plain_grid, schedule_of, scheduled
 from specadvisor.advise.recommendation import NO_DRAFTER, Curve, Load, Recommendation, Schedule, Tier
+from specadvisor.advise.standing import leader
 from specadvisor.advise.uncertainty import profile_states
 from specadvisor.advise.wording import headline, measurement_plan
 from specadvisor.drafters import Drafter
@@ -45,9 +46,12 @@ def recommend(
             fixes[drafter.name] = fix
         curves[drafter.name] = _curve(deployment, load, found, drafter, plain, fix)
     plain_at = plain_options(deployment, load, plain)
-    best, top = best_setting(load, curves, plain_at)
+    top = leader(curves, load.workload)
     fix = fixes.get(top.name) if top else None
     schedule = schedule_of(deployment, load, top, fix) if top else _never(load)
+    if top:
+        top = curves[top.name] = scheduled(top, load, schedule)
+    best = best_setting(load, top, plain_at)
     plan = measurement_plan(deployment, load, top, command, fix)
     return Recommendation(
         deployment=deployment,

@@ -10,10 +10,9 @@ from numpy.typing import ArrayLike
 
 from specadvisor.ranges import FloatArray, Range
 
-PLATEAU = 0.02
 # Published ladders do not resolve optima closer than this (repeats of one arm differ by as much).
-NOISE = 0.03
-# The usual engine default, and the policy that an answer without measured acceptance must not do worse than.
+PLATEAU = 0.02
+# The usual engine default: what stands where the acceptance is a catalogue value and nothing is clearly better.
 USUAL_K = 3
 
 Verdict = Literal["gain", "loss", "not distinguishable"]
@@ -24,12 +23,14 @@ class Choice:
     """``k``: the number of draft tokens to run (0 = do not speculate); ``gain`` its predicted speed-up (1 for k = 0).
 
     ``plateau``: every k, 0 included, within 2% of the best expected objective, ascending; ``cautious`` is its smallest.
+    ``hopeful``: k is 0, but acceptance at the upper end of its interval would pay.
     """
 
     k: int
     gain: Range
     plateau: tuple[int, ...]
     verdict: Verdict
+    hopeful: bool = False
 
     @property
     def cautious(self) -> int:
@@ -44,32 +45,34 @@ def choose_k(
     ``plain``: the gain of k = 0 itself, 1 unless plain decoding misses a stated limit (then 0). ``favourable``: the gains
     at the upper end of the acceptance alone (``Evaluation.favourable``), ``gain.high`` without it.
 
-    Acceptance known: the argmax of the expected objective, 0 included. Acceptance from the catalogue only: a catalogue
-    value never says "off" by itself, so 0 is chosen only where the costs lose even at favourable acceptance; else the
-    usual k (nearest to 3) stands unless another k beats it by more than the noise.
+    The argmax of the expected objective, and 0 where that is in the plateau: a gain within the noise is not worth a drafter.
+    Acceptance from the catalogue only: the usual k (nearest to 3) stands where it is in the plateau.
     """
     ks = np.asarray(k, dtype=int)
     mid = np.asarray(gain.mid, dtype=float)
-    best = int(np.argmax(mid))
-    if acceptance_known:
-        index = best if mid[best] > plain else None
-    elif np.all(np.asarray(gain.high if favourable is None else favourable) < plain):
-        index = None
-    else:
-        usual = int(np.argmin(np.abs(ks - USUAL_K)))
-        index = best if mid[best] > mid[usual] * (1.0 + NOISE) else usual
-    chosen = 0 if index is None else int(ks[index])
-    bounds = (
-        (plain, plain, plain) if index is None else tuple(float(np.asarray(v)[index]) for v in (gain.low, gain.mid, gain.high))
-    )
-    at = Range(*bounds)
-    return Choice(chosen, at, plateau(ks, mid, plain=plain), verdict(at))
+    near = plateau(ks, mid, plain=plain)
+    good = float(np.max(gain.high if favourable is None else favourable))
+    if near[0] == 0:
+        none = Range(plain, plain, plain)
+        return Choice(0, none, near, verdict(none), good > (1.0 + PLATEAU) * plain)
+    usual = int(ks[np.argmin(np.abs(ks - USUAL_K))])
+    chosen = usual if not acceptance_known and usual in near else int(ks[np.argmax(mid)])
+    return choice_at(chosen, ks, gain, near)
+
+
+def choice_at(k: int, ks: ArrayLike, gain: Range, near: tuple[int, ...]) -> Choice:
+    """The choice of a given ``k`` of ``ks`` (at least 1) with its gain."""
+    index = int(np.flatnonzero(np.asarray(ks, dtype=int) == k)[0])
+    at = Range(*(float(np.asarray(v)[index]) for v in (gain.low, gain.mid, gain.high)))
+    return Choice(k, at, near, verdict(at))
 
 
 def plateau(k: ArrayLike, gain: ArrayLike, width: float = PLATEAU, plain: float = 1.0) -> tuple[int, ...]:
-    """Every k (0 with gain ``plain`` included) whose gain is within ``width`` of the best, ascending."""
+    """Every k (0 with gain ``plain`` included) whose gain is within ``width`` of the best, ascending; only 0 without any gain."""
     ks = np.concatenate(([0], np.asarray(k, dtype=int)))
     gains: FloatArray = np.concatenate(([plain], np.asarray(gain, dtype=float)))
+    if gains.max() <= 0.0:
+        return (0,)
     return tuple(sorted(int(v) for v in ks[gains >= (1.0 - width) * gains.max()]))
 
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from specadvisor.acceptance import Survival
 from specadvisor.advise.anchor import Anchor, Correction, correction
-from specadvisor.advise.choose import NOISE, Choice, choose_k
+from specadvisor.advise.choose import Choice, choice_at, choose_k
 from specadvisor.advise.evaluate import Baseline, Evaluation, admitted_speculating, baseline, evaluate, per_replica
 from specadvisor.advise.gain import Gains, gains
 from specadvisor.advise.options import option
 from specadvisor.advise.recommendation import NO_DRAFTER, Best, Curve, Load, Option, Schedule
-from specadvisor.advise.schedule import KEEP_WITHIN, make_schedule, schedule_loads
+from specadvisor.advise.schedule import make_schedule, schedule_loads
 from specadvisor.drafters import Drafter
 from specadvisor.errors import InputError
 from specadvisor.ranges import FloatArray, Range
@@ -77,26 +77,15 @@ def anchored(
     return correction(mine, predicted)
 
 
-def score(curve: Curve) -> float:
-    """Mean log gain over the stated loads when each runs its own k (never below plain decoding)."""
-    return float(np.mean([np.log(max(choice.gain.mid, 1e-9)) for choice in curve.choices]))
-
-
-def best_setting(load: Load, curves: Mapping[str, Curve], plain: tuple[Option, ...]) -> tuple[Best, Curve | None]:
-    """The drafter with the best mean log gain when k follows the load, and its best single k over all loads.
-
-    Where the user measured the acceptance of some drafters, those are at hand: a catalogue value does not displace them.
-    """
-    allowed = [c for c in curves.values() if not c.drafter.lossy] or list(curves.values())
-    allowed = [c for c in allowed if c.acceptance_known] or allowed
-    top = max(allowed, key=score, default=None)
+def best_setting(load: Load, top: Curve | None, plain: tuple[Option, ...]) -> Best:
+    """The best single k over all loads of the leading drafter ``top``."""
     if top is None or all(choice.k == 0 for choice in top.choices):
-        return Best(NO_DRAFTER, 0, Range(1.0, 1.0, 1.0), plain), top
+        return Best(NO_DRAFTER, 0, Range(1.0, 1.0, 1.0), plain)
     fixed = top.choices[0] if len(top.choices) == 1 else _over_loads(top)
     if fixed.k == 0:
-        return Best(NO_DRAFTER, 0, fixed.gain, plain), top
+        return Best(NO_DRAFTER, 0, fixed.gain, plain)
     same = tuple(option(load, top, top.row(fixed.k), column) for column in range(len(load.concurrency)))
-    return Best(top.name, fixed.k, fixed.gain, same), top
+    return Best(top.name, fixed.k, fixed.gain, same)
 
 
 def _over_loads(curve: Curve) -> Choice:
@@ -112,20 +101,27 @@ def _over_loads(curve: Curve) -> Choice:
     return choose_k(curve.evaluation.k.ravel(), gain, acceptance_known=curve.acceptance_known, plain=plain, favourable=good)
 
 
-def schedule_of(deployment: Deployment, load: Load, curve: Curve, fix: Correction | None) -> Schedule:
-    """Tiers from concurrency 1 to the largest stated load.
+def scheduled(curve: Curve, load: Load, schedule: Schedule) -> Curve:
+    """``curve`` with the schedule's k as the choice at each stated load: one decision wherever it is shown."""
+    ks = curve.evaluation.k.ravel().astype(int)
+    shape = np.shape(curve.gains.meets)
+    gain = [np.broadcast_to(v, shape) for v in (curve.gain.low, curve.gain.mid, curve.gain.high)]
+    decided = []
+    for column, (users, choice) in enumerate(zip(load.concurrency, curve.choices, strict=True)):
+        k = schedule.k_at(users)
+        same = k == choice.k or not k
+        decided.append(choice if same else choice_at(k, ks, Range(*(v[:, column] for v in gain)), choice.plateau))
+    return replace(curve, choices=tuple(decided))
 
-    With measured acceptance a tier speculates only where that gains more than the plateau's width: a drafter that gains
-    nothing to speak of is not worth its memory.
-    """
-    loads = schedule_loads(max(load.concurrency), load.concurrency)
+
+def schedule_of(deployment: Deployment, load: Load, curve: Curve, fix: Correction | None) -> Schedule:
+    """Tiers from concurrency 1 to the largest stated load; a single stated load: that one."""
+    several = len(load.concurrency) > 1
+    loads = schedule_loads(max(load.concurrency), load.concurrency) if several else load.concurrency
     plain = plain_grid(deployment, load, loads)
     evaluation = grid(deployment, curve.drafter, curve.survival, load, loads, plain)
     found = gains(deployment, curve.drafter, load, evaluation, fix)
-    known = curve.acceptance_known or fix is not None
-    picked = choices(found, evaluation, known)
-    if known:
-        picked = tuple(replace(c, k=0) if c.cautious == 0 else c for c in picked)
+    picked = choices(found, evaluation, curve.acceptance_known or fix is not None)
     drafter = curve.drafter.on(deployment)
     users, replicas = per_replica(np.asarray(loads, dtype=float)[None, :], deployment.dp)
     context = np.asarray(float(load.context))
@@ -141,7 +137,7 @@ def schedule_of(deployment: Deployment, load: Load, curve: Curve, fix: Correctio
     held = memory.drafter_bytes + memory.drafter_kv_bytes_per_token * memory.kv_pool_tokens
     return make_schedule(
         curve.name, loads, picked, evaluation.k, found.gain, np.broadcast_to(idle_gain, shape)[0], float(held),
-        np.broadcast_to(idle_s, shape)[0], KEEP_WITHIN if known else NOISE,
+        np.broadcast_to(idle_s, shape)[0],
     )  # fmt: skip
 
 

@@ -10,8 +10,6 @@ from specadvisor.advise.choose import Choice
 from specadvisor.advise.recommendation import Schedule, Tier
 from specadvisor.ranges import FloatArray, Range
 
-# Loads share a tier while one k stays this close to each load's choice: published ladders do not resolve less.
-KEEP_WITHIN = 0.01
 POINTS_PER_OCTAVE = 4
 
 
@@ -31,14 +29,13 @@ def make_schedule(
     idle_gain: FloatArray,
     held_bytes: float,
     idle_s: FloatArray,
-    keep_within: float = KEEP_WITHIN,
 ) -> Schedule:
-    """Tiers of equal k. ``gain``: objective over plain decoding, (k, load); ``idle_gain``, ``idle_s``: per load, of a
+    """Tiers of equal k, from concurrency 1 (a single load: only that one). ``gain``: objective over plain decoding, (k, load); ``idle_gain``, ``idle_s``: per load, of a
     server that keeps the drafter loaded without using it.
     """
     mid, ks = np.asarray(gain.mid), np.asarray(k, dtype=int).ravel()
     tiers: list[Tier] = []
-    for start, end, chosen in runs(choices, ks, mid, keep_within):
+    for start, end, chosen in runs(choices, ks, mid):
         at = np.flatnonzero(ks == chosen)
         first = final = Range(1.0, 1.0, 1.0)
         deployed = chosen
@@ -47,7 +44,8 @@ def make_schedule(
         else:
             inside = mid[:, start:end].mean(axis=1)
             deployed = int(ks[inside.argmax()]) if inside.max() > idle_gain[start:end].mean() else 0
-        low_load, last = 1 if start == 0 else loads[start - 1] + 1, end - 1
+        last = end - 1
+        low_load = loads[start - 1] + 1 if start else 1 if len(loads) > 1 else loads[0]
         tiers.append(
             Tier(low_load, loads[last], chosen, deployed, first, final, held_bytes, float(idle_s[last]), float(idle_gain[last]))
         )
@@ -59,26 +57,25 @@ def _at(gain: Range, row: int, column: int) -> Range:
     return Range(*(float(np.asarray(v)[row, column]) for v in (gain.low, gain.mid, gain.high)))
 
 
-def runs(
-    choices: Sequence[Choice], ks: FloatArray, gains: FloatArray, keep_within: float = KEEP_WITHIN
-) -> list[tuple[int, int, int]]:
-    """(first, one past last, k): greedily the longest runs of loads with one k within ``keep_within`` of every choice."""
+def runs(choices: Sequence[Choice], ks: FloatArray, gains: FloatArray) -> list[tuple[int, int, int]]:
+    """(first, one past last, k): greedily the longest runs of loads with one k in every plateau.
+
+    The k that most loads of a run chose, of equals the one with the best mean gain; off shares a run with nothing.
+    """
     found: list[tuple[int, int, int]] = []
-    start, common = 0, _near(choices[0], ks, gains[:, 0], keep_within)
+    start, common = 0, _near(choices[0])
     for column in range(1, len(choices) + 1):
-        here = common & _near(choices[column], ks, gains[:, column], keep_within) if column < len(choices) else set()
+        here = common & _near(choices[column]) if column < len(choices) else set()
         if here:
             common = here
             continue
-        total = {k: 0.0 if k == 0 else float(gains[np.flatnonzero(ks == k)[0], start:column].mean()) for k in common}
-        found.append((start, column, max(sorted(total), key=lambda k: total[k])))
+        chosen = [choice.k for choice in choices[start:column]]
+        mean = {k: 1.0 if k == 0 else float(gains[np.flatnonzero(ks == k)[0], start:column].mean()) for k in common}
+        found.append((start, column, max(sorted(common), key=lambda k: (chosen.count(k), mean[k]))))
         if column < len(choices):
-            start, common = column, _near(choices[column], ks, gains[:, column], keep_within)
+            start, common = column, _near(choices[column])
     return found
 
 
-def _near(choice: Choice, ks: FloatArray, gains: FloatArray, keep_within: float) -> set[int]:
-    """The choice and every other k within ``keep_within`` of its gain; 0 shares a tier with nothing."""
-    if choice.k == 0:
-        return {0}
-    return {choice.k} | {int(k) for k in ks[gains >= (1.0 - keep_within) * choice.gain.mid]}
+def _near(choice: Choice) -> set[int]:
+    return set(choice.plateau) if choice.k else {0}

@@ -29,12 +29,23 @@ def ladder():
 
 
 def test_k_falls_with_load_as_measured(ladder):
-    """Measured best: 4 up to concurrency 4, 3 (or within 2% of it) to 32, 2 at 64 and 128."""
+    """Measured best: 4 or 5 up to concurrency 32 (3 within 3% of it), 3 at 64, 2 at 80 and 128, none at 256."""
     chosen = [ladder.schedule.k_at(c) for c in LOADS]
     assert chosen == sorted(chosen, reverse=True)
-    assert chosen[0] == 4
-    assert {2, 3, 4} <= set(chosen)
-    assert ladder.schedule.k_at(128) == 2
+    assert all(k in (3, 4) for k in chosen[:6])
+    assert chosen[6] in (2, 3)
+    assert chosen[7:] == [2, 0]
+
+
+def test_every_part_of_the_answer_names_the_same_k(ladder):
+    data = ladder.to_dict()
+    curve = ladder.curves[ladder.schedule.drafter]
+    for column, users in enumerate(LOADS):
+        k = ladder.schedule.k_at(users)
+        assert curve.choices[column].k == k == ladder.chosen(column).k == ladder.guidelines[column].k
+        shown = data["choices"][ladder.schedule.drafter][column]
+        assert shown["k"] == k in shown["plateau"]
+        assert shown["cautious_k"] <= k
 
 
 def test_gains_are_close_to_the_measured_ones(ladder):

@@ -1,0 +1,84 @@
+"""Which drafter leads: what is at hand, how much evidence stands behind it, and its gain less its risk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from specadvisor.acceptance import parse_mix
+from specadvisor.acceptance.catalogue import load_rows
+from specadvisor.acceptance.priors import shipped_table
+from specadvisor.ranges import Z80
+
+if TYPE_CHECKING:
+    from specadvisor.advise.recommendation import Curve
+    from specadvisor.drafters import Drafter
+
+# Drafters are compared by the 25th percentile of their log gain: this many standard deviations below the expected one.
+CAUTION = 0.6745
+Availability = Literal["in the checkpoint", "no training", "your file", "published for this model", "to be trained"]
+TO_BE_TRAINED: Availability = "to be trained"
+
+
+def availability(drafter: Drafter) -> Availability:
+    """Where the drafter comes from. Published: the acceptance catalogue has rows of this kind on this very target."""
+    model = drafter.model
+    if drafter.name.startswith(f"{drafter.kind} ("):
+        return "your file"
+    if drafter.kind == "mtp" and model.mtp is not None:
+        return "in the checkpoint"
+    if drafter.facts.training_class == "none":
+        return "no training"
+    name = model.name.lower()
+    targets = {row.target.lower() for row in load_rows() if row.kind == drafter.kind}
+    published = any(t == name or t.startswith((f"{name}-instruct", f"{name} ")) for t in targets)
+    return "published for this model" if published else TO_BE_TRAINED
+
+
+def evidence_rows(kind: str, workload: str) -> int:
+    """Published rows behind the catalogue value of ``kind`` on ``workload`` (a mix: of all its parts)."""
+    cells = shipped_table().cells
+    return sum(cells[kind, part].rows for part in parse_mix(workload))
+
+
+def gain_and_risk(curve: Curve) -> tuple[float, float]:
+    """(mean log gain over the stated loads when each runs its own k, its standard deviation).
+
+    Errors of one drafter are alike at every load, so their standard deviations are averaged, not their variances.
+    """
+    logs, sigmas = [], []
+    for choice in curve.choices:
+        logs.append(np.log(max(choice.gain.mid, 1e-9)))
+        sigmas.append(np.log(choice.gain.high / choice.gain.low) / (2.0 * Z80) if choice.k and choice.gain.low > 0 else 0.0)
+    return float(np.mean(logs)), float(np.mean(sigmas))
+
+
+def score(curve: Curve) -> float:
+    """25th percentile of the mean log gain."""
+    gain, sigma = gain_and_risk(curve)
+    return gain - CAUTION * sigma
+
+
+def leader(curves: Mapping[str, Curve], workload: str) -> Curve | None:
+    """The drafter to recommend; None without any.
+
+    Lossy ones only where there is nothing else. Where the user measured the acceptance of some, those are at hand: a
+    catalogue value does not displace them. A catalogue value without a single row behind it does not lead. Among the rest
+    the best score leads, but one that has to be trained gives way to an available one from which its gain cannot be told
+    (expected gains less than one standard deviation of their difference apart).
+    """
+    field = [c for c in curves.values() if not c.drafter.lossy] or list(curves.values())
+    known = [c for c in field if c.acceptance_known]
+    field = known or [c for c in field if evidence_rows(c.drafter.kind, workload)] or field
+    top = max(field, key=score, default=None)
+    if top is None or top.acceptance_known or availability(top.drafter) != TO_BE_TRAINED:
+        return top
+    gain, sigma = gain_and_risk(top)
+    near = []
+    for curve in field:
+        other, spread = gain_and_risk(curve)
+        if availability(curve.drafter) != TO_BE_TRAINED and gain - other < np.hypot(sigma, spread) and other > 0:
+            near.append(curve)
+    return max(near, key=score, default=top)
