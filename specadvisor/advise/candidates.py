@@ -9,17 +9,23 @@ from specadvisor.acceptance import Survival
 from specadvisor.advise.acceptance_input import Stated, curves
 from specadvisor.drafters import FAMILIES, Drafter, legal_drafters, load_drafter
 from specadvisor.errors import InputError
+from specadvisor.ids import ENGINES
+from specadvisor.serving import load_engine
 from specadvisor.step import Deployment, resident
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """``drafters`` that can run here, ``survival`` by name, ``excluded`` names with the reason, ``notes`` for the user."""
+    """``drafters`` that can run here, ``survival`` by name, ``excluded`` names with the reason, ``notes`` for the user.
+
+    ``asked``: the user named them.
+    """
 
     drafters: tuple[Drafter, ...]
     survival: dict[str, Survival]
     excluded: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    asked: bool = False
 
 
 def candidates(
@@ -58,11 +64,12 @@ def candidates(
             excluded[drafter.name] = reason
     if asked is not None and not usable:
         name, reason = next(iter(excluded.items()))
-        raise InputError(
-            "drafter", name, f"one that {serving.id} can run for {model.name}", reason[:1].upper() + reason[1:] + "."
-        )
+        kind = wanted[0].kind
+        others = [e for e in ENGINES if e != serving.id and load_engine(e).supports(kind).supported]
+        where = "" if serving.supports(kind).supported else f" Engines that run it: {', '.join(others) or 'none'}."
+        raise InputError("drafter", name, f"one that {serving.id} can run for {model.name}", f"{reason}.{where}")
     survival, notes = curves(acceptance, usable, workload, temperature)
-    return Candidates(tuple(usable), survival, excluded, tuple(notes))
+    return Candidates(tuple(usable), survival, excluded, tuple(notes), asked is not None)
 
 
 def _not_ranked(deployment: Deployment, ranked: set[str]) -> dict[str, str]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from specadvisor.advise.anchor import Correction
 from specadvisor.advise.recommendation import NO_DRAFTER, Best, Curve, Load, Schedule, Tier
+from specadvisor.drafters import Drafter
 from specadvisor.drafters.facts import TRAINING_CLASSES
 from specadvisor.ranges import Range
 from specadvisor.step import Deployment
@@ -34,17 +35,22 @@ def headline(load: Load, best: Best, schedule: Schedule, curves: Mapping[str, Cu
             f"Acceptance of {schedule.drafter} is not measured: this rests on a catalogue value. Measure it first: {plan[0]}"
         )
     lines.append(_verdict(load, best, schedule, curve))
-    if best.drafter != NO_DRAFTER and curve is not None and curve.drafter.kind not in NO_FILE_NEEDED:
-        training = curve.drafter.facts.training_class
+    if best.drafter != NO_DRAFTER and curve is not None and _to_be_trained(curve.drafter):
         lines.append(
             f"{schedule.drafter} needs a drafter trained for this very model; if none is published, training takes "
-            f"{TRAINING_CLASSES[training]}."
+            f"{TRAINING_CLASSES[curve.drafter.facts.training_class]}."
         )
     if rival := _rival(best, curves, load):
         lines.append(rival)
     if curve is not None and curve.acceptance_known and any(not c.acceptance_known for c in curves.values()):
         lines.append("Drafters whose acceptance is only a catalogue value are listed below, not chosen.")
     return tuple(lines)
+
+
+def _to_be_trained(drafter: Drafter) -> bool:
+    """Whether the family needs training for each target and the user named no file of one."""
+    facts = drafter.facts
+    return drafter.kind not in NO_FILE_NEEDED and facts.training_class != "none" and not drafter.from_file
 
 
 def _verdict(load: Load, best: Best, schedule: Schedule, curve: Curve | None) -> str:

@@ -95,6 +95,7 @@ class Drafter:
     modifiers: tuple[Modifier, ...] = ()
     ranks: int = 1
     kv_format: str = ""
+    from_file: bool = False
 
     # --- cost of a round -------------------------------------------------------------------------------------------
 

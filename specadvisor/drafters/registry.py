@@ -97,6 +97,7 @@ def load_drafter(
         text = source if isinstance(source, Mapping) or source is None else read_config(source)
         stated = None if text is None or _is_target(text, kind) else stated_sizes(text, label)
         drafter = build(model, stated, label)
+    drafter = replace(drafter, from_file=source is not None)
     shape = parse_tree(tree) if isinstance(tree, str) else tree
     if shape:
         drafter = with_tree(drafter, shape)

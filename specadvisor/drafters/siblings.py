@@ -24,12 +24,18 @@ def load_small(source: Any) -> Architecture:
 
 
 def sibling(model: Architecture) -> Architecture | None:
-    """The smallest shipped model with the vocabulary of ``model``, if it has at most a quarter of its active parameters."""
-    same = [path for path, vocab, _ in _shipped() if vocab == model.vocab]
-    if not same:
-        return None
-    small = _loaded(same[0])
-    return small if small.active_parameters <= LARGEST_SHARE * model.active_parameters else None
+    """The smallest shipped model with the vocabulary of ``model`` and at most a quarter of its parameters.
+
+    Both the active and the resident ones: a small mixture of experts may weigh more than the target.
+    """
+    for path in (path for path, vocab, _ in _shipped() if vocab == model.vocab):
+        small = _loaded(path)
+        if (
+            small.active_parameters <= LARGEST_SHARE * model.active_parameters
+            and small.total_parameters <= LARGEST_SHARE * model.total_parameters
+        ):
+            return small
+    return None
 
 
 @cache

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from specadvisor.drafters.base import Drafter
 
 
+REDUCED_HEAD = "reduced_head"
+
+
 @dataclass(frozen=True)
 class DraftVocabulary(Modifier):
     """FR-Spec (2502.14856) and VocabTrim (2506.22694): the head keeps the V' most frequent rows; verification is unchanged.
@@ -37,15 +40,20 @@ class DraftVocabulary(Modifier):
         head = drafter.head
         if head is None:
             raise InputError("draft-vocab", self.value, f"a drafter with an output head; {drafter.kind} has none")
-        if not self.value.isdigit() or not 256 <= self.rows < head.out_features:
-            raise InputError("draft-vocab", self.value, f"whole rows from 256 to {head.out_features - 1} for {drafter.name}")
+        if not self.value.isdigit() or not 256 <= self.rows <= head.out_features:
+            raise InputError("draft-vocab", self.value, f"whole rows from 256 to {head.out_features} for {drafter.name}")
 
     def drafter(self, drafter: Drafter) -> Drafter:
         assert drafter.head is not None
-        head = replace(drafter.head, name="reduced_head", out_features=self.rows)
+        if self.rows == drafter.head.out_features:
+            note = f"draft-vocab={self.rows}: the head of {drafter.name} has that many rows already, nothing changes."
+            return replace(drafter, assumptions=(*drafter.assumptions, note))
+        head = replace(drafter.head, name=REDUCED_HEAD, out_features=self.rows)
         return replace(drafter, head=head, owns_head=True)
 
     def survival(self, survival: FloatArray, drafter: Drafter, *, workload: str, temperature: float) -> FloatArray:
+        if drafter.head is None or drafter.head.name != REDUCED_HEAD:
+            return survival
         positions = np.arange(1, np.shape(survival)[-1] + 1)
         return np.asarray(survival * self.coverage(workload, drafter.model.vocab) ** positions)
 
