@@ -81,6 +81,8 @@ def fit_table(gpu: Gpu, operator: str, format: str, rows: pd.DataFrame, prior: M
         raise InputError("rows", f"{len(used)} usable rows ({left_out})", f"{FEWEST_ROWS} or more")
     terms, seconds = law.terms(gpu, used, format), used["us"].to_numpy(dtype=np.float64) * 1e-6
     names = [name for name in law.start if name in (law.fitted(used) or law.start)]
+    if "launch" in OPERATORS[operator]:
+        prior = {**(prior or {}), "launch": float(used["calls"].astype(float).median() <= 1.0)}
     parameters = fit_parameters(operator, law, terms, seconds, prior, names)
     fold = shape_folds(used, law.key)
     predictions = np.full(len(used), np.nan)

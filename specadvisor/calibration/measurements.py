@@ -1,8 +1,9 @@
 """Tables of measured kernel times: reading and checking.
 
 One row is one call. Columns ``operator``, ``format``, ``us`` (microseconds) and the shape columns of that operator
-(``SHAPES``); optional ``engine``, ``kernel``, ``sets`` (operand copies the benchmark rotates through), ``auto`` (0: a forced
-kernel choice, left out) and ``engine_version``. CSV or Parquet; the CSV of ``specadvisor calibrate`` is one of them.
+(``SHAPES``); optional ``engine``, ``kernel``, ``sets`` (operand copies the benchmark rotates through), ``calls`` (calls in one
+launched graph), ``auto`` (0: a forced kernel choice, left out) and ``engine_version``. CSV or Parquet; the CSV of
+``specadvisor calibrate`` is one of them.
 """
 
 from __future__ import annotations
@@ -26,7 +27,15 @@ SHAPES: dict[str, tuple[str, ...]] = {
     "all_reduce": ("bytes", "ranks"),
     "memory": ("bytes",),
 }
-DEFAULTS: dict[str, Any] = {"engine": "any", "kernel": "", "sets": 1, "auto": 1, "engine_version": "", "format": "any"}
+DEFAULTS: dict[str, Any] = {
+    "engine": "any",
+    "kernel": "",
+    "sets": 1,
+    "calls": 1,
+    "auto": 1,
+    "engine_version": "",
+    "format": "any",
+}
 
 
 def read_measurements(path: str | Path) -> pd.DataFrame:
@@ -65,7 +74,7 @@ def check_measurements(frame: pd.DataFrame, where: str = "measurements") -> pd.D
         raise InputError(f"{where}: operator", operator, ", ".join(SHAPES), nearest(operator, SHAPES))
     frame = frame[known].reset_index(drop=True)
     for name, value in DEFAULTS.items():
-        frame[name] = frame[name].fillna(value).replace("", value) if name in frame.columns else value
+        frame[name] = frame[name].astype(object).replace("", None).fillna(value) if name in frame.columns else value
     for group, rows in frame.groupby("operator"):
         for column in ("us", *SHAPES[str(group)]):
             _check_numbers(rows, column, f"{where}: {group}")

@@ -26,36 +26,39 @@ class Bound(NamedTuple):
 
 
 _FLOOR, _EFFICIENCY, _STEP = Bound(1e-8, 1e-3), Bound(0.02, 1.25), Bound(1e-10, 1e-4)
+# Part of t0_s that launches a graph of one call and is paid once in a whole-model graph: 1 where every call had a graph of
+# its own (the published tables), 0 where many calls shared one (``specadvisor calibrate``).
+_LAUNCH = Bound(0.0, 1.0, 1.0)
 # Cached elements per SM and cycle; 1000 is no limit.
 _SM_RATE = Bound(0.1, 1000.0, 1000.0)
 
 # What each operator's law is made of; the laws are in ``specadvisor.kernels``, one module per operator.
 OPERATORS: dict[str, dict[str, Bound]] = {
     "gemm": {
-        "t0_s": _FLOOR, "em": _EFFICIENCY, "ec": _EFFICIENCY, "tk_s": _STEP, "step": Bound(0.02, 1.0, 1.0),
+        "t0_s": _FLOOR, "launch": _LAUNCH, "em": _EFFICIENCY, "ec": _EFFICIENCY, "tk_s": _STEP, "step": Bound(0.02, 1.0, 1.0),
         "wave": Bound(0.02, 1.0, 0.3), "norm": Bound(1.0, 10.0, 4.0), "jump": Bound(1.0, 2.5, 1.0),
         "row_cycles": Bound(0.0, 1.0, 0.0), "row_limit": Bound(1.0, 4096.0, 8.0), "wide_factor": Bound(0.2, 10.0, 1.0),
     },
     "attention": {
-        "t0_s": _FLOOR, "em": _EFFICIENCY, "sm_64": _SM_RATE, "sm_128": _SM_RATE, "sm_192": _SM_RATE, "sm_256": _SM_RATE,
+        "t0_s": _FLOOR, "launch": _LAUNCH, "em": _EFFICIENCY, "sm_64": _SM_RATE, "sm_128": _SM_RATE, "sm_192": _SM_RATE, "sm_256": _SM_RATE,
         "ec": _EFFICIENCY, "tc_s": _STEP, "norm": Bound(1.0, 6.0, 2.0), "reread": Bound(0.0, 1.0, 0.3),
         "serial": Bound(0.1, 20.0, 1.2), "latency_s": Bound(0.0, 1e-4, 0.0),
     },
     "mla": {
-        "t0_s": _FLOOR, "em": _EFFICIENCY, "ec": _EFFICIENCY, "tc_s": Bound(1e-10, 1e-4, 1e-10), "norm": Bound(1.0, 10.0, 6.0),
+        "t0_s": _FLOOR, "launch": _LAUNCH, "em": _EFFICIENCY, "ec": _EFFICIENCY, "tc_s": Bound(1e-10, 1e-4, 1e-10), "norm": Bound(1.0, 10.0, 6.0),
         "sm_128": _SM_RATE, "reread": Bound(0.0, 1.0, 0.3), "serial": Bound(0.1, 20.0, 1.2),
     },
-    "sparse_attention": {"t0_s": _FLOOR, "ec": _EFFICIENCY, "split": Bound(1.0, 4.0, 1.0)},
-    "index_logits": {"t0_s": _FLOOR, "ec": _EFFICIENCY, "em": Bound(0.02, 1.25, 0.8)},
+    "sparse_attention": {"t0_s": _FLOOR, "launch": _LAUNCH, "ec": _EFFICIENCY, "split": Bound(1.0, 4.0, 1.0)},
+    "index_logits": {"t0_s": _FLOOR, "launch": _LAUNCH, "ec": _EFFICIENCY, "em": Bound(0.02, 1.25, 0.8)},
     "moe": {
-        "t0_s": _FLOOR, "em": _EFFICIENCY, "ec": Bound(0.02, 1.5), "ea": Bound(0.005, 20.0), "te_s": Bound(1e-12, 1e-5, 1e-12),
+        "t0_s": _FLOOR, "launch": _LAUNCH, "em": _EFFICIENCY, "ec": Bound(0.02, 1.5), "ea": Bound(0.005, 20.0), "te_s": Bound(1e-12, 1e-5, 1e-12),
         "tk_s": Bound(1e-10, 1e-4, 1e-10), "norm": Bound(1.0, 8.0, 4.0), "step": Bound(0.02, 1.0, 1.0),
     },
-    "recurrent": {"t0_s": _FLOOR, "ts_s": _STEP, "em": _EFFICIENCY},
+    "recurrent": {"t0_s": _FLOOR, "launch": _LAUNCH, "ts_s": _STEP, "em": _EFFICIENCY},
     "all_reduce": {
         "t0_s": _FLOOR, "tn_s": _STEP, "e": Bound(0.01, 1.25), "one": Bound(0.01, 1.25, 0.6), "t2_s": Bound(1e-9, 1e-3, 1e-9),
     },
-    "memory": {"t0_s": _FLOOR, "em": _EFFICIENCY},
+    "memory": {"t0_s": _FLOOR, "launch": _LAUNCH, "em": _EFFICIENCY},
 }  # fmt: skip
 
 

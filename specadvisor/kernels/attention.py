@@ -9,7 +9,7 @@ import numpy as np
 
 from specadvisor.hardware import Gpu
 from specadvisor.kernels.gemm import norm_sum
-from specadvisor.kernels.parameters import as_gpu, cache_bytes, cache_family, find_entry, positive
+from specadvisor.kernels.parameters import as_gpu, cache_bytes, cache_family, find_entry, floor_s, positive
 from specadvisor.kernels.tiles import DEFAULT_BACKEND, Backend, tile_passes
 from specadvisor.ranges import FloatArray
 
@@ -119,7 +119,7 @@ def attention_law(p: Mapping[str, float], terms: AttentionTerms, floor_scale: fl
     reading = norm_sum(cache_reading(p, terms, rate), p["tc_s"] * terms.waves, p["norm"])
     busy = reading**NORM + (terms.compute_s / p["ec"]) ** NORM
     busy = busy + (p["latency_s"] * terms.tile_cost) ** NORM + (terms.serial_s / p["serial"]) ** NORM
-    return floor_scale * p["t0_s"] + np.cbrt(busy)
+    return floor_s(p, floor_scale) + np.cbrt(busy)
 
 
 def cache_reading(p: Mapping[str, float], terms: AttentionTerms, rate: Any) -> FloatArray:

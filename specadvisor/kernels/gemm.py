@@ -9,7 +9,7 @@ import numpy as np
 
 from specadvisor.formats import WeightFormat, weight_format
 from specadvisor.hardware import Gpu
-from specadvisor.kernels.parameters import as_gpu, find_entry, positive
+from specadvisor.kernels.parameters import as_gpu, find_entry, floor_s, positive
 from specadvisor.ranges import FloatArray
 
 OUTPUT_BYTES = 2.0
@@ -89,7 +89,7 @@ def gemm_law(p: Mapping[str, float], terms: GemmTerms, floor_scale: float = 1.0)
     compute = terms.compute_s * terms.row_padding**step * terms.wave_padding ** (step * p["wave"]) * (1.0 / p["ec"])
     if p["jump"] > 1.0:
         compute = compute * np.where(terms.rows > ROW_TILE, p["jump"], 1.0)
-    return floor_scale * p["t0_s"] + p["tk_s"] * terms.depth + norm_sum(memory, compute, p["norm"])
+    return floor_s(p, floor_scale) + p["tk_s"] * terms.depth + norm_sum(memory, compute, p["norm"])
 
 
 def norm_sum(a: FloatArray, b: FloatArray, norm: float) -> FloatArray:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from specadvisor.hardware import Gpu
-from specadvisor.kernels.parameters import as_gpu, find_entry
+from specadvisor.kernels.parameters import as_gpu, find_entry, floor_s
 from specadvisor.ranges import FloatArray
 
 
@@ -32,4 +32,4 @@ def memory_terms(gpu: Gpu, bytes: FloatArray) -> MemoryTerms:
 
 def memory_law(p: Mapping[str, float], terms: MemoryTerms, floor_scale: float = 1.0) -> FloatArray:
     """``T = t0 + memory / em``."""
-    return floor_scale * p["t0_s"] + terms.memory_s / p["em"]
+    return floor_s(p, floor_scale) + terms.memory_s / p["em"]

@@ -10,7 +10,7 @@ import numpy as np
 from specadvisor.hardware import Gpu
 from specadvisor.kernels.attention import AttentionTerms, cache_reading
 from specadvisor.kernels.gemm import norm_sum
-from specadvisor.kernels.parameters import as_gpu, cache_bytes, cache_family, find_entry, positive
+from specadvisor.kernels.parameters import as_gpu, cache_bytes, cache_family, find_entry, floor_s, positive
 from specadvisor.kernels.tiles import Backend, PackedBackend, tile_passes
 from specadvisor.ranges import FloatArray
 
@@ -81,7 +81,7 @@ def mla_law(p: Mapping[str, float], terms: AttentionTerms, floor_scale: float = 
         terms.serial_s / p["serial"],
         p["norm"],
     )
-    return floor_scale * p["t0_s"] + p["tc_s"] * terms.waves + busy
+    return floor_s(p, floor_scale) + p["tc_s"] * terms.waves + busy
 
 
 def _peak(gpu: Gpu, kv_format: str) -> float:

@@ -11,7 +11,7 @@ from specadvisor.errors import InputError
 from specadvisor.formats import weight_format
 from specadvisor.hardware import Gpu
 from specadvisor.kernels.gemm import norm_sum
-from specadvisor.kernels.parameters import as_gpu, find_entry, positive
+from specadvisor.kernels.parameters import as_gpu, find_entry, floor_s, positive
 from specadvisor.kernels.routing import active_experts
 from specadvisor.ranges import FloatArray
 
@@ -110,5 +110,5 @@ def moe_law(p: Mapping[str, float], terms: MoeTerms, floor_scale: float = 1.0) -
     """
     compute = terms.compute_s * terms.padding ** p["step"] / p["ec"]
     busy = norm_sum(terms.memory_s / p["em"], compute, p["norm"])
-    fixed = floor_scale * p["t0_s"] + p["te_s"] * terms.local_experts + p["tk_s"] * terms.depth
+    fixed = floor_s(p, floor_scale) + p["te_s"] * terms.local_experts + p["tk_s"] * terms.depth
     return fixed + terms.activation_s / p["ea"] + busy

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -49,6 +50,11 @@ def cache_family(kv_format: str) -> str:
 def cache_bytes(kv_format: str) -> float:
     """Bytes per cached element."""
     return KV_BYTES[kv_format] if kv_format in KV_BYTES else KV_BYTES[resolve("KV format", kv_format)]
+
+
+def floor_s(p: Mapping[str, float], floor_scale: float) -> float:
+    """Seconds before an operator does any work; inside a whole-model graph only ``floor_scale`` of its launch part is left."""
+    return p["t0_s"] * (1.0 - p.get("launch", 1.0) * (1.0 - floor_scale))
 
 
 def positive(name: str, value: Any) -> FloatArray:

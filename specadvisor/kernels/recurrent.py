@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from specadvisor.hardware import Gpu
-from specadvisor.kernels.parameters import as_gpu, find_entry, positive
+from specadvisor.kernels.parameters import as_gpu, find_entry, floor_s, positive
 from specadvisor.ranges import FloatArray
 
 
@@ -34,4 +34,4 @@ def recurrent_terms(gpu: Gpu, batch: FloatArray, query: FloatArray, state_bytes:
 
 def recurrent_law(p: Mapping[str, float], terms: RecurrentTerms, floor_scale: float = 1.0) -> FloatArray:
     """``T = t0 + ts query + memory / em``: linear in the query tokens, no free region."""
-    return floor_scale * p["t0_s"] + p["ts_s"] * terms.steps + terms.memory_s / p["em"]
+    return floor_s(p, floor_scale) + p["ts_s"] * terms.steps + terms.memory_s / p["em"]

@@ -9,7 +9,7 @@ import numpy as np
 
 from specadvisor.hardware import Gpu
 from specadvisor.kernels.gemm import norm_sum
-from specadvisor.kernels.parameters import as_gpu, find_entry, positive
+from specadvisor.kernels.parameters import as_gpu, find_entry, floor_s, positive
 from specadvisor.ranges import FloatArray
 
 HEADS_PER_CTA = 64.0
@@ -90,9 +90,9 @@ def sparse_attention_law(p: Mapping[str, float], terms: SparseTerms, floor_scale
     ``split``: CTAs that share one block, 1 on Hopper, 2 on datacentre Blackwell.
     """
     waves = np.maximum(terms.blocks, terms.sm_count / p["split"])
-    return floor_scale * p["t0_s"] + terms.block_s * waves / p["ec"]
+    return floor_s(p, floor_scale) + terms.block_s * waves / p["ec"]
 
 
 def index_logits_law(p: Mapping[str, float], terms: IndexTerms, floor_scale: float = 1.0) -> FloatArray:
     """``T = t0 + ((memory/em)^4 + (compute/ec)^4)^(1/4)``."""
-    return floor_scale * p["t0_s"] + norm_sum(terms.memory_s / p["em"], terms.compute_s / p["ec"], 4.0)
+    return floor_s(p, floor_scale) + norm_sum(terms.memory_s / p["em"], terms.compute_s / p["ec"], 4.0)

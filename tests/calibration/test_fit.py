@@ -144,3 +144,11 @@ def test_shipped_profile_is_what_the_fit_gives():
     for name in ("t0_s", "em", "ec", "tk_s"):
         assert fitted.parameters[name] == pytest.approx(shipped.parameters[name], rel=0.02)
     assert np.quantile(fitted.errors(), 0.5) == pytest.approx(shipped.median_error, abs=0.002)
+
+
+def test_a_floor_measured_inside_a_graph_of_many_calls_is_not_scaled_again():
+    alone = fit_table(H100, "gemm", "bf16", check_measurements(gemm_table())).parameters
+    shared = fit_table(H100, "gemm", "bf16", check_measurements(gemm_table().assign(calls=64))).parameters
+    terms = gemm_terms(H100, np.array([1.0]), np.array([1024.0]), np.array([1024.0]), "bf16")
+    assert gemm_law(shared, terms, 0.3) == pytest.approx(gemm_law(shared, terms, 1.0))
+    assert gemm_law(alone, terms, 1.0) - gemm_law(alone, terms, 0.3) == pytest.approx(0.7 * alone["t0_s"])
