@@ -44,16 +44,16 @@ class Parameter:
 
 
 PARAMETERS = (
-    Parameter("sustained_compute", 1.0, (0.6, 0.7, 0.75, 0.8, 0.9, 1.0), 1.0),
-    Parameter("round_overhead_s", 0.0, (0.0, 0.0003, 0.0006, 0.0009, 0.0012, 0.0016), 0.0),
-    Parameter("draft_pass_s", 0.0, (0.0, 0.0001, 0.0002, 0.0003, 0.0004), 0.0),
-    Parameter("draft_layer_launch_s", 0.0, (0.0, 0.000015, 0.00003, 0.00005, 0.0001), 0.0),
-    Parameter("eager_layer_s", 0.0, (0.0, 0.00015, 0.0003, 0.00045, 0.0007), 0.0),
-    Parameter("prefill_efficiency", 0.54, (0.4, 0.54, 0.7, 0.85), 1e9),
+    Parameter("sustained_compute", 1.0, (0.65, 0.75, 0.85, 1.0), 1.0),
+    Parameter("round_overhead_s", 0.0, (0.0, 0.0003, 0.0006, 0.0009, 0.0012), 0.0),
+    Parameter("draft_pass_s", 0.0, (0.0, 0.0001, 0.0002, 0.0003), 0.0),
+    Parameter("draft_layer_launch_s", 0.0, (0.0, 0.000015, 0.00003, 0.00006), 0.0),
+    Parameter("eager_layer_s", 0.00015, (0.0, 0.00015, 0.0003, 0.0005), 0.0),
+    Parameter("prefill_efficiency", 0.54, (0.4, 0.54, 0.7), 1e9),
     Parameter("floor_scale", 0.3, (0.15, 0.3, 0.6, 1.0), 1.0),
-    Parameter("gguf_row_cycles", 0.024, (0.0, 0.012, 0.018, 0.024, 0.03, 0.04), 0.0),
-    Parameter("gguf_wide_factor", 1.73, (1.0, 1.4, 1.73, 2.1, 2.6), 1.0),
-    Parameter("w4a16_row_cycles", 0.0009, (0.0, 0.0009, 0.002, 0.004), 0.0),
+    Parameter("gguf_row_cycles", 0.024, (0.012, 0.018, 0.024, 0.03), 0.0),
+    Parameter("gguf_wide_factor", 1.73, (1.4, 1.73, 2.1), 1.0),
+    Parameter("w4a16_row_cycles", 0.0009, (0.0, 0.0009, 0.002), 0.0),
 )
 NAMES = tuple(p.name for p in PARAMETERS)
 START: Setting = tuple(p.start for p in PARAMETERS)
