@@ -108,7 +108,8 @@ class Survival:
         index = _whole(k)
         rate = np.clip(self.rate(index), 0.0, 1.0)
         odds = np.divide(rate, 1.0 - rate, out=np.full(index.shape, np.inf), where=rate < 1)
-        spread = np.exp(Z80 * np.divide(self.sigma_at(index), 1.0 - rate, out=np.zeros(index.shape), where=rate < 1))
+        logit_sigma = np.divide(self.sigma_at(index), 1.0 - rate, out=np.zeros(index.shape), where=rate < 1)
+        spread = np.exp(np.minimum(Z80 * logit_sigma, 300.0))
         low, high = odds / spread, odds * spread
         ends = [
             1.0 + index * np.divide(end, 1.0 + end, out=np.ones(index.shape), where=np.isfinite(end)) for end in (low, high)

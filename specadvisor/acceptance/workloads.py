@@ -9,9 +9,15 @@ import numpy as np
 from specadvisor.errors import InputError
 from specadvisor.ids import resolve
 
+# Shares are often written with two digits: 0.33,0.33,0.33.
+ROUNDING = 0.02
+
 
 def parse_mix(workload: str | Mapping[str, float]) -> dict[str, float]:
-    """Shares by workload id, scaled to sum to 1; a single id counts as share 1."""
+    """Shares by workload id, summing to 1. As text they do, or sum to 100; without shares every id counts alike.
+
+    Shares of a mapping are weights of any sum. Raises ``InputError``.
+    """
     if isinstance(workload, Mapping):
         items = [(str(name), share) for name, share in workload.items()]
     else:
@@ -31,4 +37,6 @@ def parse_mix(workload: str | Mapping[str, float]) -> dict[str, float]:
     if not shares:
         raise InputError("workload", workload, "at least one workload id")
     total = sum(shares.values())
+    if isinstance(workload, str) and ":" in workload and min(abs(total - whole) / whole for whole in (1.0, 100.0)) > ROUNDING:
+        raise InputError("workload", workload, "shares that sum to 1 (or 100)", f"These sum to {total:g}.")
     return {name: share / total for name, share in shares.items()}

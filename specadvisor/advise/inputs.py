@@ -67,10 +67,11 @@ def make_load(
     users = tuple(sorted({whole("concurrency", c, 1, LARGEST_CONCURRENCY) for c in loads}))
     prompt = None if input_tokens is None else whole("input tokens", input_tokens, 1, LARGEST_TOKENS)
     output = None if output_tokens is None else whole("output tokens", output_tokens, 1, LARGEST_TOKENS)
+    keys = (prompt or DEFAULT_CONTEXT) + (output or 0) // 2
     if context is not None:
         keys = whole("context", context, 1, LARGEST_TOKENS)
-    else:
-        keys = (prompt or DEFAULT_CONTEXT) + (output or 0) // 2
+        if prompt is not None and keys < prompt:
+            raise InputError("context", keys, f"at least the {prompt} input tokens, which every step sees")
     if objective not in get_args(Objective):
         accepted = ", ".join(get_args(Objective))
         raise InputError("objective", objective, accepted, nearest(str(objective), get_args(Objective)))
@@ -78,6 +79,10 @@ def make_load(
     ttft = None if max_ttft_s is None else positive("max TTFT (seconds)", max_ttft_s)
     if objective == "goodput" and tpot is None and ttft is None:
         raise InputError("objective", objective, "goodput with a limit", "State a largest TPOT or TTFT.")
+    if objective != "goodput" and (tpot is not None or ttft is not None):
+        which, stated = ("TPOT", max_tpot_s) if tpot is not None else ("TTFT", max_ttft_s)
+        accepted, hint = "a limit with objective goodput", f"The objective is {objective}."
+        raise InputError(f"max {which} (seconds)", stated, accepted, hint)
     if ttft is not None and prompt is None:
         raise InputError("max TTFT (seconds)", max_ttft_s, "a limit together with input tokens")
     try:

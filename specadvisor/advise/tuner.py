@@ -4,7 +4,8 @@ The acceptance is two numbers, x = logit(a_1) and y = logit(plateau) (``acceptan
 Kalman filter: they wander by ``drift`` per round, which is the forgetting, and every observation (accepted drafts per
 request at some k) pulls them back. The value of k at a load is its throughput, AL / (round + AL * prefill per token);
 a change of k has to be likely better by more than the margin, so noise does not move it. A round now and then tries the
-k that could still turn out best, which is also how a tuner that went to k = 0 comes back.
+k that could still turn out best, which is also how a tuner that went to k = 0 comes back: rounds at k = 0 count whether
+they are reported or not.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 
 from specadvisor.acceptance.shape import SLOPE, Shape, kind_shape, logit, sigmoid
 from specadvisor.acceptance.survival import Survival
+from specadvisor.advise.inputs import whole
 from specadvisor.advise.round_times import RoundTimes
 from specadvisor.errors import InputError
 from specadvisor.ranges import Z80, FloatArray
@@ -70,6 +72,7 @@ class Tuner:
         self._current: dict[int, int] = {}
         self._since_trial: dict[int, int] = {}
         self._rounds = 0
+        self._idle = False
         self._lock = threading.Lock()
         self._refresh()
 
@@ -89,51 +92,33 @@ class Tuner:
     def observe(self, concurrency: float, k: int, drafted: float, accepted: float) -> None:
         """One round (or several at one k): ``drafted`` and ``accepted`` tokens summed over its requests.
 
-        A round at k = 0 drafts nothing; report it all the same, it lets the acceptance grow uncertain.
+        A round at k = 0 drafts nothing and need not be reported. Raises ``InputError`` for what no round can be.
         """
-        if k < 0 or drafted < 0 or not 0 <= accepted <= drafted or (k == 0) != (drafted == 0):
-            raise InputError(
-                "observation",
-                {"k": k, "drafted": drafted, "accepted": accepted},
-                "0 <= accepted <= drafted, 0 drafted at k = 0",
-            )
+        load = _number("concurrency", concurrency)
+        k = whole("k", k, 0, int(self._k_max))
+        drafted, accepted = _number("drafted", drafted, 0.0), _number("accepted", accepted, 0.0)
+        if accepted > drafted or (k == 0) != (drafted == 0):
+            given = {"k": k, "drafted": drafted, "accepted": accepted}
+            raise InputError("observation", given, "0 <= accepted <= drafted, 0 drafted at k = 0")
         with self._lock:
+            self._idle = False
             self._rounds += 1
-            slot = self._slot(concurrency)
-            self._since_trial[slot] = self._since_trial.get(slot, 0) + 1
-            self._predict()
+            self._count_round(self._slot(load))
             if k > 0:
                 self._update(k, accepted / (drafted / k), drafted / k)
             self._refresh()
 
     def choose(self, concurrency: float) -> int:
-        """The k for the next round at this load."""
+        """The k for the next round at this load. Raises ``InputError`` unless that is a number above 0."""
+        load = _number("concurrency", concurrency)
         with self._lock:
-            slot = self._slot(concurrency)
-            ks = self._candidates
-            round_s, batch, per_token_s = (column[ks] for column in self._times.at(concurrency))
-            length = self._length[ks]
-            value = batch * length / (round_s + length * per_token_s)
-            # d log(value) / d(x, y): the batch and the round do not depend on the acceptance.
-            slope = self._slope[:, ks] * (round_s / ((round_s + length * per_token_s) * length))
-            best = int(value.argmax())
-            now = self._current.get(slot)
-            if now is None or now not in ks:
-                self._current[slot] = int(ks[best])
-                return int(ks[best])
-            i = int(np.searchsorted(ks, now))
-            difference = slope - slope[:, i, None]
-            spread = np.sqrt(np.maximum((difference * (self._covariance @ difference)).sum(axis=0), 0.0))
-            gain = np.log(value / value[i])
-            if gain[best] > self._margin and gain[best] > Z80 * spread[best]:
-                self._current[slot] = int(ks[best])
-                return int(ks[best])
-            if self._explore_every and self._since_trial.get(slot, 0) >= self._explore_every:
-                self._since_trial[slot] = 0
-                hopeful = int((gain + Z80 * spread).argmax())
-                if gain[hopeful] + Z80 * spread[hopeful] > self._margin:
-                    return int(ks[hopeful])
-            return now
+            slot = self._slot(load)
+            if self._idle:
+                self._count_round(slot)
+                self._refresh()
+            k = self._choose(slot, load)
+            self._idle = k == 0
+            return k
 
     def to_json(self) -> str:
         """The learnt state; times, candidates and settings are not part of it."""
@@ -160,6 +145,36 @@ class Tuner:
             self._mean, self._covariance, self._rounds = mean, covariance, rounds
             self._current, self._since_trial = current, since
             self._refresh()
+
+    def _choose(self, slot: int, load: float) -> int:
+        ks = self._candidates
+        round_s, batch, per_token_s = (column[ks] for column in self._times.at(load))
+        length = self._length[ks]
+        value = batch * length / (round_s + length * per_token_s)
+        # d log(value) / d(x, y): the batch and the round do not depend on the acceptance.
+        slope = self._slope[:, ks] * (round_s / ((round_s + length * per_token_s) * length))
+        best = int(value.argmax())
+        now = self._current.get(slot)
+        if now is None or now not in ks:
+            self._current[slot] = int(ks[best])
+            return int(ks[best])
+        i = int(np.searchsorted(ks, now))
+        difference = slope - slope[:, i, None]
+        spread = np.sqrt(np.maximum((difference * (self._covariance @ difference)).sum(axis=0), 0.0))
+        gain = np.log(value / value[i])
+        if gain[best] > self._margin and gain[best] > Z80 * spread[best]:
+            self._current[slot] = int(ks[best])
+            return int(ks[best])
+        if self._explore_every and self._since_trial.get(slot, 0) >= self._explore_every:
+            self._since_trial[slot] = 0
+            hopeful = int((gain + Z80 * spread).argmax())
+            if gain[hopeful] + Z80 * spread[hopeful] > self._margin:
+                return int(ks[hopeful])
+        return now
+
+    def _count_round(self, slot: int) -> None:
+        self._since_trial[slot] = self._since_trial.get(slot, 0) + 1
+        self._predict()
 
     def _slot(self, concurrency: float) -> int:
         return int(np.abs(self._times.concurrency - concurrency).argmin())
@@ -195,6 +210,15 @@ class Tuner:
 
 
 _ZERO = np.zeros(2)
+
+
+def _number(field: str, value: float, lowest: float = 1e-9) -> float:
+    """``value`` as a finite float of ``lowest`` or more; raises ``InputError``."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise InputError(field, value, "a number")
+    if not lowest <= value < float("inf"):
+        raise InputError(field, value, "a number of 0 or more" if lowest == 0 else "a number above 0")
+    return float(value)
 
 
 def make_tuner(

@@ -13,6 +13,8 @@ from specadvisor.hardware.gpu import Gpu
 STATIC_SHARE = 0.3
 EXPONENT = 0.5
 LOWEST_SHARE = 0.35
+# Boards let the limit be raised by up to a third (RTX 4090: 450 to 600 W).
+HIGHEST_SHARE = 1.5
 
 
 def power_clock_scale(power_limit_w: float, tdp_w: float) -> float:
@@ -23,9 +25,10 @@ def power_clock_scale(power_limit_w: float, tdp_w: float) -> float:
     H100 NVL (400 W) reaches 0.61 of the bf16 GEMM rate of the H100 SXM (700 W, same 132 SMs; the law says 0.62), and the RTX
     3090 report above, which with its elasticities implies 0.39 between 300 and 150 W (the law says 0.48). Never above 1.
     """
-    if not LOWEST_SHARE * tdp_w < power_limit_w:
-        accepted = f"watts above {LOWEST_SHARE * tdp_w:.0f} (default limit of this GPU: {tdp_w:.0f} W)"
-        raise InputError("power limit", power_limit_w, accepted, "Below that, calibrate on the card.")
+    if not LOWEST_SHARE * tdp_w < power_limit_w <= HIGHEST_SHARE * tdp_w:
+        lowest, highest = LOWEST_SHARE * tdp_w, HIGHEST_SHARE * tdp_w
+        accepted = f"watts above {lowest:.0f}, at most {highest:.0f} (default limit of this GPU: {tdp_w:.0f} W)"
+        raise InputError("power limit", power_limit_w, accepted, "Elsewhere, calibrate on the card.")
     share = (power_limit_w / tdp_w - STATIC_SHARE) / (1.0 - STATIC_SHARE)
     return min(1.0, share) ** EXPONENT
 

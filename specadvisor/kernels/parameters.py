@@ -60,9 +60,12 @@ def floor_s(p: Mapping[str, float], floor_scale: float) -> float:
 def positive(name: str, value: Any) -> FloatArray:
     """``value`` as a float64 array; raises ``InputError`` where it is not a number above zero."""
     try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+        given = np.asarray(value)
+    except ValueError as error:
         raise InputError(name, value, "a number or an array of numbers") from error
+    if given.dtype.kind not in "iuf":
+        raise InputError(name, value, "a number or an array of numbers")
+    array = given.astype(np.float64)
     if array.size and not array.min() > 0:
         raise InputError(name, float(array.min()), "numbers above 0")
     return array

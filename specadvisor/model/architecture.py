@@ -170,7 +170,11 @@ class Architecture:
         return ((layer, layer.mixer) for layer in self.layers if isinstance(layer.mixer, Recurrent))
 
     def group_size(self, tp: int = 1) -> float:
-        """G of the full-attention layers on one rank (the largest count of layers decides where they differ)."""
+        """G of the full-attention layers on one rank (the largest count of layers decides where they differ).
+
+        Raises ``InputError`` where ``tp`` does not divide the query heads.
+        """
+        self.check_tp(tp)
         groups = [(la.count, mixer) for la, mixer in self.attentions() if not mixer.window]
         groups = groups or [(la.count, mixer) for la, mixer in self.attentions()]
         return max(groups, key=lambda group: group[0])[1].group_size(tp) if groups else 0.0

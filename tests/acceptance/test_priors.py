@@ -67,8 +67,13 @@ def test_a_mix_lies_between_its_parts_and_is_token_weighted(kind: str, share: fl
     np.testing.assert_allclose(mixed, 1 / (share / first + (1 - share) / second), rtol=1e-9)
 
 
-def test_a_mix_as_text_is_scaled_and_checked() -> None:
-    assert parse_mix("coding:2, chat:2") == {"coding": 0.5, "chat": 0.5}
+def test_shares_as_text_sum_to_one_or_a_hundred() -> None:
+    assert parse_mix("coding:0.5, chat:0.5") == parse_mix("coding:50,chat:50") == parse_mix("coding,chat")
+    assert parse_mix({"coding": 2, "chat": 2}) == {"coding": 0.5, "chat": 0.5}
+    assert sum(parse_mix("coding:0.33,chat:0.33,math:0.33").values()) == pytest.approx(1.0)
+    for bad in ("coding:0.7,chat:0.7", "coding:0.7,chat", "coding:2,chat:2"):
+        with pytest.raises(InputError, match="sum to 1"):
+            parse_mix(bad)
     assert parse_mix("code") == {"coding": 1.0}
     for bad in ("coding:-1", "coding:x", "", "cooking", "coding:0"):
         with pytest.raises(InputError):

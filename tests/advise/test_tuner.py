@@ -2,7 +2,6 @@
 
 import json
 import threading
-import timeit
 from collections.abc import Callable
 
 import numpy as np
@@ -141,11 +140,23 @@ def test_threads_may_share_a_tuner() -> None:
     assert speed(MIDDLE, 8)[tuner.choose(8)] > 0.97 * speed(MIDDLE, 8).max()
 
 
-def test_choosing_takes_less_than_50_microseconds() -> None:
+def test_unreported_rounds_without_drafts_lead_back_to_a_trial() -> None:
     tuner = new_tuner()
-    serve(tuner, lambda n: GOOD, 8, 20)
-    best = min(timeit.repeat(lambda: tuner.choose(8), number=200, repeat=20)) / 200
-    assert best < 50e-6
+    serve(tuner, lambda n: from_conditional([0.3] * 10), 128, 200)
+    assert tuner.choose(128) == 0
+    assert any(tuner.choose(128) > 0 for _ in range(600))
+
+
+@pytest.mark.parametrize("load", [0, -5, float("nan"), "8", None, True])
+def test_a_load_is_a_number_above_zero(load: object) -> None:
+    with pytest.raises(InputError, match="concurrency"):
+        new_tuner().choose(load)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("observation", [(8, 100, 800, 10), (8, 3, [24], [12]), (8, 2.5, 24, 12), ("8", 3, 24, 12)])
+def test_observations_of_another_kind_are_refused(observation: tuple) -> None:
+    with pytest.raises(InputError):
+        new_tuner().observe(*observation)
 
 
 @pytest.mark.parametrize(
