@@ -23,8 +23,8 @@ from specadvisor.kernels.parameters import cache_bytes
 from specadvisor.kernels.recurrent import recurrent_law, recurrent_terms
 from specadvisor.kernels.routing import active_experts
 from specadvisor.kernels.sparse import index_logits_law, index_terms, sparse_attention_law, sparse_terms
-from specadvisor.kernels.tiles import PackedBackend
 from specadvisor.ranges import FloatArray
+from specadvisor.serving.attention import AttentionBackend
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,7 +84,9 @@ def _attention_terms(gpu: Gpu, frame: pd.DataFrame, format: str) -> Any:
     for tile in np.unique(tiles):
         a = tiles == tile
         shape = batch[a], query[a], keys[a], heads[a], kv_heads[a], dim[a], value_dim[a]
-        parts.append((np.flatnonzero(a), attention_terms(gpu, *shape, format, PackedBackend(tile_rows=(int(tile),)))))
+        parts.append(
+            (np.flatnonzero(a), attention_terms(gpu, *shape, format, AttentionBackend("kernel", (int(tile),))))
+        )
     order = np.argsort(np.concatenate([index for index, _ in parts]))
     columns = zip(*([np.broadcast_to(x, len(index)) for x in terms] for index, terms in parts), strict=True)
     return type(parts[0][1])(*(np.concatenate(pieces)[order] for pieces in columns))

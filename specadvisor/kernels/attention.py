@@ -7,11 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from specadvisor.errors import InputError
 from specadvisor.hardware import Gpu
 from specadvisor.kernels.gemm import norm_sum
 from specadvisor.kernels.parameters import as_gpu, cache_bytes, cache_family, find_entry, floor_s, positive
-from specadvisor.kernels.tiles import DEFAULT_BACKEND, Backend, tile_passes
+from specadvisor.kernels.tiles import DEFAULT_BACKEND, tile_passes
 from specadvisor.ranges import FloatArray
+from specadvisor.serving.attention import AttentionBackend
 
 NORM = 3.0
 # Relative cost of a CTA's inner loop by tile rows 8, 16, 32, 64, 128: the cost model inside FlashInfer's trtllm-gen kernel
@@ -46,7 +48,7 @@ def attention_s(
     window: float = 0,
     *,
     value_dim: float | None = None,
-    backend: Backend | None = None,
+    backend: AttentionBackend | None = None,
     floor_scale: float = 1.0,
 ) -> FloatArray:
     """Seconds of one layer's attention (``attention_law``); ``heads`` and ``kv_heads`` are those on the rank.
@@ -58,6 +60,9 @@ def attention_s(
     entry = find_entry(gpu, "attention", kv_format, engine)
     batch, query = positive("batch", batch), positive("query_tokens", query_tokens)
     keys = positive("context", context)
+    group = positive("heads", heads) / positive("kv_heads", kv_heads)
+    if np.any(np.abs(group - np.rint(group)) > 1e-6):
+        raise InputError("kv_heads", kv_heads, f"a divisor of the {heads:g} query heads")
     keys = np.minimum(keys, window + query - 1.0) if window else keys
     value_dim = head_dim if value_dim is None else value_dim
     shape = batch, query, keys, heads, kv_heads, head_dim, value_dim
@@ -75,7 +80,7 @@ def attention_terms(
     key_dim: Any,
     value_dim: Any,
     kv_format: str,
-    backend: Backend,
+    backend: AttentionBackend,
 ) -> AttentionTerms:
     """Datasheet times; the cache is read once per tile pass, never once per query token::
 

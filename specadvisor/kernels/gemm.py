@@ -78,13 +78,15 @@ def gemm_law(p: Mapping[str, float], terms: GemmTerms, floor_scale: float = 1.0)
     step 1, wave 0.3, norm 4, jump 1; freeing the four gains on shapes that were not fitted (``docs/accuracy.md``).
 
     Kernels that unpack low-bit weights per row pay ``row_cycles`` SM cycles per weight for each row beyond the first, up to
-    ``row_limit`` rows; past the limit another kernel runs, which takes ``wide_factor`` times the memory time (llama.cpp
-    changes kernels after 8 rows, and its step may go down).
+    ``row_limit`` rows; past the limit that cost stays as it is, or, with a ``wide_factor`` other than 1, another kernel runs that
+    takes so many times the memory time (llama.cpp changes kernels after 8 rows, and its step may go down).
     """
     memory = terms.memory_s * (1.0 / p["em"])
     if p["row_cycles"] > 0.0:
-        unpacking = p["row_cycles"] * terms.weight_cycle_s * np.maximum(terms.rows - 1.0, 0.0)
-        memory = np.where(terms.rows <= p["row_limit"], memory + unpacking, memory * p["wide_factor"])
+        extra_rows = np.maximum(np.minimum(terms.rows, p["row_limit"]) - 1.0, 0.0)
+        wide = (terms.rows > p["row_limit"]) & (p["wide_factor"] != 1.0)
+        unpacking = p["row_cycles"] * terms.weight_cycle_s * extra_rows
+        memory = np.where(wide, memory * p["wide_factor"], memory + unpacking)
     step = p["step"]
     compute = terms.compute_s * terms.row_padding**step * terms.wave_padding ** (step * p["wave"]) * (1.0 / p["ec"])
     if p["jump"] > 1.0:

@@ -11,11 +11,12 @@ from specadvisor.hardware import Gpu
 from specadvisor.kernels.attention import AttentionTerms, cache_reading
 from specadvisor.kernels.gemm import norm_sum
 from specadvisor.kernels.parameters import as_gpu, cache_bytes, cache_family, find_entry, floor_s, positive
-from specadvisor.kernels.tiles import Backend, PackedBackend, tile_passes
+from specadvisor.kernels.tiles import tile_passes
 from specadvisor.ranges import FloatArray
+from specadvisor.serving.attention import AttentionBackend
 
 # FlashMLA: 64 rows of flattened (token, head) per block.
-MLA_BACKEND = PackedBackend(tile_rows=(64,))
+MLA_BACKEND = AttentionBackend("kernel", tile_rows=(64,))
 
 
 def mla_s(
@@ -27,7 +28,7 @@ def mla_s(
     kv_format: str = "bf16",
     engine: str = "sglang",
     *,
-    backend: Backend | None = None,
+    backend: AttentionBackend | None = None,
     floor_scale: float = 1.0,
     latent: float = 512,
     rope: float = 64,
@@ -47,7 +48,7 @@ def mla_terms(
     keys: FloatArray,
     heads: Any,
     kv_format: str,
-    backend: Backend,
+    backend: AttentionBackend,
     latent: float = 512,
     rope: float = 64,
 ) -> AttentionTerms:

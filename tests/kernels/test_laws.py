@@ -15,7 +15,7 @@ from specadvisor.hardware import load_gpu
 from specadvisor.hardware.kernel_profile import KernelEntry, KernelProfile
 from specadvisor.kernels.gemm import norm_sum
 from specadvisor.kernels.parameters import find_entry
-from specadvisor.kernels.tiles import PackedBackend
+from specadvisor.serving.attention import AttentionBackend
 
 GPUS = (
     "a100_sxm_80gb",
@@ -30,12 +30,12 @@ GPUS = (
     "v100_32gb",
 )
 BACKENDS = (
-    PackedBackend(),
-    PackedBackend(tile_rows=(16, 64, 128)),
-    PackedBackend(tile_rows=(8, 16, 32, 64, 128), whole_tokens=True),
-    PackedBackend(tile_rows=(16,), whole_tokens=True, splits_kv_multi_query=False),
-    PackedBackend(tile_rows=(64,), packs=False, splits_kv_multi_query=False),
-    PackedBackend(tile_rows=(64,), per_token=True),
+    AttentionBackend("kernel", (128,)),
+    AttentionBackend("kernel", tile_rows=(16, 64, 128)),
+    AttentionBackend("kernel", tile_rows=(8, 16, 32, 64, 128), whole_tokens=True),
+    AttentionBackend("kernel", tile_rows=(16,), whole_tokens=True, splits_kv_multi_query=False),
+    AttentionBackend("kernel", tile_rows=(64,), packs=False, splits_kv_multi_query=False),
+    AttentionBackend("kernel", tile_rows=(64,), per_token=True),
 )
 gpus, sizes = st.sampled_from(GPUS), st.integers(1, 20_000)
 many = settings(max_examples=60, deadline=None)

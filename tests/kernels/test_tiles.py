@@ -6,15 +6,16 @@ import numpy as np
 import pytest
 
 from specadvisor.kernels import attention_s, mla_s
-from specadvisor.kernels.tiles import PackedBackend, tile_passes
+from specadvisor.kernels.tiles import tile_passes
+from specadvisor.serving import AttentionBackend
 
-FA3 = PackedBackend()
-FA3_D64 = PackedBackend(tile_rows=(192,))
-FLASHINFER = PackedBackend(tile_rows=(16, 64, 128))
-TRTLLM_GEN = PackedBackend(tile_rows=(8, 16, 32, 64, 128), whole_tokens=True)
-TRITON = PackedBackend(tile_rows=(16,), whole_tokens=True, splits_kv_multi_query=False)
-FA2 = PackedBackend(tile_rows=(64,), packs=False, splits_kv_multi_query=False)
-PER_TOKEN = PackedBackend(tile_rows=(64,), per_token=True)
+FA3 = AttentionBackend("kernel", (128,))
+FA3_D64 = AttentionBackend("kernel", tile_rows=(192,))
+FLASHINFER = AttentionBackend("kernel", tile_rows=(16, 64, 128))
+TRTLLM_GEN = AttentionBackend("kernel", tile_rows=(8, 16, 32, 64, 128), whole_tokens=True)
+TRITON = AttentionBackend("kernel", tile_rows=(16,), whole_tokens=True, splits_kv_multi_query=False)
+FA2 = AttentionBackend("kernel", tile_rows=(64,), packs=False, splits_kv_multi_query=False)
+PER_TOKEN = AttentionBackend("kernel", tile_rows=(64,), per_token=True)
 
 
 @pytest.mark.parametrize(
