@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -67,6 +69,16 @@ def test_never_faster_with_more_work(deploy, kind: str, load: tuple[int, int, in
     for axis in range(3):
         grown = [larger[i] if i == axis else load[i] for i in range(3)]
         assert target_step(deployment, *grown).total_s >= base * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("kind", LAYERS)
+def test_more_bandwidth_and_peak_are_never_slower(deploy, kind: str) -> None:
+    plain: Deployment = deploy(LAYERS[kind])
+    gpu = plain.gpu
+    peaks = {name: 1.5 * peak for name, peak in gpu.peaks.items()}
+    better = replace(plain, gpu=replace(gpu, peaks=peaks, memory_bytes_per_s=1.5 * gpu.memory_bytes_per_s))
+    batch, query, context = np.array([1, 8, 64])[:, None, None], np.array([1, 4, 8])[None, :, None], np.array([100.0, 30_000.0])
+    assert np.all(target_step(better, batch, query, context).total_s <= target_step(plain, batch, query, context).total_s)
 
 
 def test_a_grid_equals_its_points(deploy) -> None:
