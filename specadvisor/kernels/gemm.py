@@ -78,8 +78,8 @@ def gemm_law(p: Mapping[str, float], terms: GemmTerms, floor_scale: float = 1.0)
     step 1, wave 0.3, norm 4, jump 1; freeing the four gains on shapes that were not fitted (``docs/accuracy.md``).
 
     Kernels that unpack low-bit weights per row pay ``row_cycles`` SM cycles per weight for each row beyond the first, up to
-    ``row_limit`` rows; past the limit that cost stays as it is, or, with a ``wide_factor`` other than 1, another kernel runs that
-    takes so many times the memory time (llama.cpp changes kernels after 8 rows, and its step may go down).
+    ``row_limit`` rows; past the limit that cost stays as it is, or, with a ``wide_factor`` other than 1, another kernel runs
+    that takes so many times the memory time (llama.cpp changes kernels after 8 rows, and its step may go down).
     """
     memory = terms.memory_s * (1.0 / p["em"])
     if p["row_cycles"] > 0.0:

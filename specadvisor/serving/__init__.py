@@ -2,12 +2,11 @@
 
 from specadvisor.serving.attention import AttentionBackend, free_draft_length
 from specadvisor.serving.engine import ServingEngine
-from specadvisor.serving.facts import ExtraRowLaw, Fact, Support, version_key
+from specadvisor.serving.facts import Fact, Support, version_key
 from specadvisor.serving.load import load_engine
 
 __all__ = [
     "AttentionBackend",
-    "ExtraRowLaw",
     "Fact",
     "ServingEngine",
     "Support",

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 
 from specadvisor.errors import InputError
-from specadvisor.formats import weight_format
 from specadvisor.hardware.gpu import Gpu
 from specadvisor.ids import resolve
 from specadvisor.ranges import FloatArray
 from specadvisor.serving import graphs
 from specadvisor.serving.attention import AttentionBackend
-from specadvisor.serving.facts import DrafterFacts, ExtraRowLaw, Fact, Support, version_key
+from specadvisor.serving.facts import DrafterFacts, Fact, Support, version_key
 
 GIB = 2.0**30
 
@@ -74,7 +73,6 @@ class ServingEngine:
     admission: tuple[Mapping[str, Any], ...]
     token_budgets: tuple[tuple[float, int], ...]
     drafters: Mapping[str, DrafterFacts]
-    extra_rows: tuple[ExtraRowLaw, ...] = ()
     verify_logit_copies: float = 0.0
     tuned_requests: int = 0
     facts: Mapping[str, Fact] = field(default_factory=dict, repr=False)
@@ -144,13 +142,6 @@ class ServingEngine:
         """KV slots that a sequence reserves ahead for ``k`` draft tokens of this kind of drafter (array)."""
         facts = self.drafters.get(kind, DrafterFacts(method=""))
         return facts.slots_per_draft_token * np.asarray(k, dtype=float) + facts.extra_slots
-
-    def extra_row_cost(self, weight: str, rows: Any, gpu: Gpu) -> FloatArray:
-        """Time that ``rows`` rows cost beyond the roofline, in units of the one-row GEMM time; 0 without a law (array)."""
-        for law in self.extra_rows:
-            if law.kernel == weight_format(weight).kernel:
-                return law.cost(weight, rows, gpu)
-        return np.zeros_like(np.asarray(rows, dtype=float))
 
     def supports(self, drafter_kind: str) -> Support:
         """Whether this version runs that kind of drafter, under which name."""

@@ -13,7 +13,7 @@ from specadvisor.errors import InputError
 from specadvisor.ids import resolve
 from specadvisor.serving.attention import AttentionBackend
 from specadvisor.serving.engine import AttentionRule, ServingEngine
-from specadvisor.serving.facts import STATES, DrafterFacts, ExtraRowLaw, Fact, version_key
+from specadvisor.serving.facts import STATES, DrafterFacts, Fact, version_key
 
 
 def load_engine(engine_id: str, version: str | None = None) -> ServingEngine:
@@ -53,7 +53,6 @@ def _read(engine_id: str) -> ServingEngine:
         admission=tuple(data["admission"]),
         token_budgets=tuple((float(least), int(tokens)) for least, tokens in data["token_budget"]["steps"]),
         drafters={kind: DrafterFacts(**row) for kind, row in data["drafters"].items()},
-        extra_rows=tuple(ExtraRowLaw(**{k: v for k, v in row.items() if k != "source"}) for row in data.get("extra_rows", ())),
         facts=facts,
         before=tuple(
             (str(row["version"]), {name: _fact(name, value, engine_id) for name, value in row.items() if name != "version"})

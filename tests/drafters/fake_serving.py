@@ -42,9 +42,6 @@ class FakeServing:
     def graph_ceiling(self, gpu: Any, batch: Any, query_tokens: Any, *_: Any, **__: Any) -> Any:
         return np.full(np.broadcast(batch, query_tokens).shape, np.inf)
 
-    def extra_row_cost(self, weight: str, rows: Any, gpu: Any) -> Any:
-        return np.zeros_like(np.asarray(rows, float))
-
     def max_requests(self, *_: Any, **__: Any) -> int:
         return 1024
 

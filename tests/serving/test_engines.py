@@ -2,11 +2,9 @@ from __future__ import annotations
 
 import tomllib
 
-import numpy as np
 import pytest
 
 from specadvisor.data_files import profiles_dir
-from specadvisor.errors import InputError
 from specadvisor.hardware import datasheet, list_gpus
 from specadvisor.ids import DRAFTERS, ENGINES
 from specadvisor.serving import load_engine, version_key
@@ -20,7 +18,7 @@ def test_every_engine_file_is_complete(engine_id: str) -> None:
     assert engine.id == engine_id and engine.versions and engine.version
     for name, fact in engine.facts.items():
         assert fact.state in STATES and fact.source, name
-    for table in ("attention", "admission", "extra_rows"):
+    for table in ("attention", "admission"):
         assert all(row["source"] for row in data.get(table, ())), table
     assert data["graphs"]["source"] and data["token_budget"]["source"]
     assert set(engine.drafters) <= set(DRAFTERS)
@@ -70,18 +68,3 @@ def test_a_version_that_names_no_release_counts_as_the_one_read() -> None:
     assert [version_key(v) for v in ("v0.33.0", "b11223", "1.4.0rc4", "master c060ca9", "0.27.2rc0")] == [
         (0, 33, 0), (11223,), (1, 4, 0), (), (0, 27, 2),
     ]  # fmt: skip
-
-
-def test_extra_rows_of_quantised_weights() -> None:
-    card = datasheet("rtx_3090")
-    llama, vllm = load_engine("llama_cpp"), load_engine("vllm")
-    assert llama.extra_row_cost("q4_k_m", [1, 2, 8, 9, 500], card) == pytest.approx([0, 0.2, 1.4, 0.73, 0.73])
-    assert llama.extra_row_cost("q8_0", 2, card) == pytest.approx(0.2 * 4.85 / 8.5)
-    assert llama.extra_row_cost("q4_k_m", 2, datasheet("rtx_4090")) < 0.2  # more clock per byte of bandwidth
-    assert vllm.extra_row_cost("w4a16", [1, 11, 64, 512], card) == pytest.approx([0, 0.18, 1.134, 1.134])
-    assert np.all(vllm.extra_row_cost("bf16", [1, 64], card) == 0)
-
-
-def test_unknown_engine() -> None:
-    with pytest.raises(InputError, match="Did you mean vllm"):
-        load_engine("vlm")
