@@ -5,6 +5,7 @@ import tomllib
 import pytest
 
 from specadvisor.data_files import profiles_dir
+from specadvisor.errors import InputError
 from specadvisor.hardware import datasheet, list_gpus
 from specadvisor.ids import DRAFTERS, ENGINES
 from specadvisor.serving import load_engine, version_key
@@ -68,3 +69,8 @@ def test_a_version_that_names_no_release_counts_as_the_one_read() -> None:
     assert [version_key(v) for v in ("v0.33.0", "b11223", "1.4.0rc4", "master c060ca9", "0.27.2rc0")] == [
         (0, 33, 0), (11223,), (1, 4, 0), (), (0, 27, 2),
     ]  # fmt: skip
+
+
+def test_unknown_engine() -> None:
+    with pytest.raises(InputError, match="Did you mean vllm"):
+        load_engine("vlm")
