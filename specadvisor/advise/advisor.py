@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from specadvisor.advise.acceptance_input import Stated
@@ -13,9 +14,10 @@ from specadvisor.advise.anchor import Anchor
 from specadvisor.advise.answer import recommend
 from specadvisor.advise.candidates import candidates
 from specadvisor.advise.evaluate import Evaluation, evaluate
-from specadvisor.advise.inputs import fraction, make_load, positive
+from specadvisor.advise.inputs import DEFAULT_CONCURRENCY, LARGEST_CONCURRENCY, fraction, make_load, positive
 from specadvisor.advise.recommendation import Recommendation
 from specadvisor.drafters import Drafter
+from specadvisor.engines.emit import EMITTERS
 from specadvisor.errors import InputError
 from specadvisor.hardware import Gpu, load_gpu
 from specadvisor.model import Architecture, load_model
@@ -38,6 +40,8 @@ class Advisor:
 
     ``memory_fraction``: part of the GPU that the engine may use (default: the engine's). ``kv_pool_tokens``: size of the KV
     cache that the engine printed at start *without* a drafter; what a drafter takes away is computed from there.
+    ``tuned_limits``: the engine is started with the options that ``Recommendation.flags`` writes, so that as many requests as
+    asked for may run at once and in graphs; False: with its defaults.
     Raises ``InputError`` for values that cannot be used and ``DoesNotFit`` where the weights leave no room for a cache.
     """
 
@@ -59,6 +63,7 @@ class Advisor:
         power_limit_w: float | None = None,
         memory_fraction: float | None = None,
         kv_pool_tokens: float | None = None,
+        tuned_limits: bool = True,
     ) -> None:
         architecture = model if isinstance(model, Architecture) else load_model(model, weights=weights, kv=kv)
         card = gpu if isinstance(gpu, Gpu) else load_gpu(gpu, power_limit_w=power_limit_w)
@@ -72,6 +77,14 @@ class Advisor:
         if kv_pool_tokens is not None:
             self.deployment = with_kv_pool(self.deployment, kv_pool_tokens)
         check_fits(self.deployment, resident(self.deployment))
+        self.tuned_limits = tuned_limits and serving.id in EMITTERS
+
+    def started_for(self, concurrency: ArrayLike) -> Deployment:
+        """The deployment with the engine's limits raised to the largest ``concurrency`` (``tuned_limits``)."""
+        if not self.tuned_limits:
+            return self.deployment
+        requests = int(np.ceil(np.max(np.asarray(concurrency, dtype=float)) / self.deployment.dp))
+        return replace(self.deployment, serving=self.deployment.serving.tuned(requests))
 
     def step(self, batch: ArrayLike, query_tokens: ArrayLike, context: ArrayLike) -> StepTime:
         """Seconds of one forward pass by component; ``batch`` sequences of one replica, arrays broadcast."""
@@ -92,9 +105,10 @@ class Advisor:
         modifiers: Sequence[str] = (),
     ) -> Evaluation:
         """Costs and gains of one drafter over any grid; the arrays broadcast against each other."""
-        found = candidates(self.deployment, drafter, acceptance, workload, temperature, modifiers)
+        deployment = self.started_for(concurrency)
+        found = candidates(deployment, drafter, acceptance, workload, temperature, modifiers)
         one = found.drafters[0]
-        return evaluate(self.deployment, one, found.survival[one.name], k, concurrency, context, input_tokens, output_tokens)
+        return evaluate(deployment, one, found.survival[one.name], k, concurrency, context, input_tokens, output_tokens)
 
     def sweep(
         self,
@@ -117,10 +131,11 @@ class Advisor:
         ``anchors``: measured points that correct the speed-ups, as in ``recommend``.
         ``executor``: any ``concurrent.futures.Executor`` (Dask's and Ray's too) that evaluates the drafters side by side.
         """
-        from specadvisor.advise.sweep import sweep
+        from specadvisor.advise.sweep import axis, sweep
 
-        found = candidates(self.deployment, drafters, acceptance, workload, temperature, modifiers)
-        return sweep(self.deployment, found, k, concurrency, context, input_tokens, output_tokens, anchors, executor)
+        deployment = self.started_for(axis("concurrency", concurrency, DEFAULT_CONCURRENCY, 1, LARGEST_CONCURRENCY))
+        found = candidates(deployment, drafters, acceptance, workload, temperature, modifiers)
+        return sweep(deployment, found, k, concurrency, context, input_tokens, output_tokens, anchors, executor)
 
     def recommend(
         self,
@@ -153,8 +168,9 @@ class Advisor:
         )
         if (gpu_price is None) != (train_gpu_hours is None):
             raise InputError("break-even", gpu_price or train_gpu_hours, "a GPU price together with training GPU hours")
-        found = candidates(self.deployment, drafters, acceptance, load.workload, load.temperature, modifiers)
-        return recommend(self.deployment, load, found, anchors, gpu_price, train_gpu_hours, command)
+        deployment = self.started_for(load.concurrency)
+        found = candidates(deployment, drafters, acceptance, load.workload, load.temperature, modifiers)
+        return recommend(deployment, load, found, anchors, gpu_price, train_gpu_hours, command)
 
     def explain(
         self,
@@ -175,8 +191,9 @@ class Advisor:
         load = make_load(concurrency, input_tokens, output_tokens, context, workload, temperature, "throughput", None, None)
         from specadvisor.advise.explain import explain
 
-        found = candidates(self.deployment, drafter, acceptance, workload, temperature, modifiers)
-        return explain(self.deployment, found, load, k, anchors)
+        deployment = self.started_for(load.concurrency)
+        found = candidates(deployment, drafter, acceptance, workload, temperature, modifiers)
+        return explain(deployment, found, load, k, anchors)
 
     def tuner(self, drafter: str | Drafter, concurrency: Sequence[int], context: int = 2048, **options: Any) -> Tuner:
         """An online choice of k that learns the acceptance while serving: ``observe`` and ``choose``."""

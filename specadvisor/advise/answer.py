@@ -12,14 +12,16 @@ from specadvisor.advise.candidates import Candidates
 from specadvisor.advise.caveats import caveats
 from specadvisor.advise.comparison import drafter_row, memory_bills
 from specadvisor.advise.evaluate import Baseline
+from specadvisor.advise.fits import that_fit
 from specadvisor.advise.gain import gains
 from specadvisor.advise.guidelines import GuidelineTrace, trace
+from specadvisor.advise.headline import headline
 from specadvisor.advise.options import plain_options
 from specadvisor.advise.rank import anchored, best_setting, choices, grid, plain_grid, schedule_of, scheduled
 from specadvisor.advise.recommendation import NO_DRAFTER, Curve, Load, Recommendation, Schedule, Tier
-from specadvisor.advise.standing import leader
+from specadvisor.advise.standing import leader, leaders
 from specadvisor.advise.uncertainty import profile_states
-from specadvisor.advise.wording import headline, measurement_plan
+from specadvisor.advise.wording import measurement_plan
 from specadvisor.drafters import Drafter
 from specadvisor.errors import InputError
 from specadvisor.ranges import Range
@@ -36,6 +38,7 @@ def recommend(
     command: str = "specadvisor recommend ...",
 ) -> Recommendation:
     """The answer for ``load``; ``command`` is what the measurement plan tells the user to run again."""
+    found = that_fit(deployment, load, found)
     points = read_anchors(anchors, [d.kind for d in found.drafters])
     plain = plain_grid(deployment, load, load.concurrency)
     curves: dict[str, Curve] = {}
@@ -52,11 +55,11 @@ def recommend(
     if top:
         top = curves[top.name] = scheduled(top, load, schedule)
     best = best_setting(load, top, plain_at)
-    plan = measurement_plan(deployment, load, top, command, fix)
+    ahead = leaders(curves, load.concurrency, load.workload)
     return Recommendation(
         deployment=deployment,
         load=load,
-        headline=headline(load, best, schedule, curves, plan),
+        headline=headline(load, best, schedule, curves, plain_at, ahead),
         best=best,
         plain=plain_at,
         schedule=schedule,
@@ -65,10 +68,11 @@ def recommend(
         memory=memory_bills(deployment, load, curves),
         warnings=(*deployment.model.warnings, *(caveats(deployment, load, top) if top else ())),
         assumptions=_assumptions(deployment, load, found, top),
-        measurement_plan=plan,
+        measurement_plan=measurement_plan(deployment, load, top, command, fix),
         excluded=found.excluded,
         break_even=_break_even(deployment, load, plain, top, gpu_price, train_gpu_hours),
         anchors=tuple(text for name, fix in fixes.items() for text in _anchor_notes(name, fix)),
+        leaders=ahead,
         curves=curves,
     )
 

@@ -6,49 +6,19 @@ Each rule is one function that returns a sentence or None. The pitfalls come fro
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from specadvisor.advise.evaluate import per_replica
+from specadvisor.advise import limits
+from specadvisor.advise.case import Case
 from specadvisor.advise.recommendation import Curve, Load
 from specadvisor.kernels import distinct_experts
-from specadvisor.model.architecture import Attention, Moe, Recurrent
+from specadvisor.model.architecture import Moe
 from specadvisor.step import Deployment
-
-if TYPE_CHECKING:
-    from specadvisor.drafters import Drafter
 
 # First-position acceptance below these: probably a broken pairing, and almost certainly a bug (published threads).
 BROKEN_PAIRING, BUG = 0.40, 0.20
 TTFT_SHARE = 0.05
-
-
-@dataclass(frozen=True)
-class Case:
-    """What the rules look at: one drafter at the loads asked for."""
-
-    deployment: Deployment
-    load: Load
-    curve: Curve
-
-    @property
-    def drafter(self) -> Drafter:
-        return self.curve.drafter
-
-    @property
-    def k(self) -> int:
-        """Largest k that is chosen at any load, at least 1."""
-        return max(1, *(c.k for c in self.curve.choices))
-
-    @property
-    def recurrent(self) -> bool:
-        return any(isinstance(la.mixer, Recurrent) for la in self.deployment.model.layers)
-
-    @property
-    def attention(self) -> list[Attention]:
-        return [la.mixer for la in self.deployment.model.layers if isinstance(la.mixer, Attention)]
 
 
 def _experts_grow(case: Case) -> str | None:
@@ -130,56 +100,6 @@ def _slower_first_token(case: Case) -> str | None:
     return f"Time to first token rises by about {extra * 1e3:.1f} ms ({extra / whole:.0%}): the drafter reads the prompt too."
 
 
-def _past_graphs(case: Case) -> str | None:
-    deployment, evaluation = case.deployment, case.curve.evaluation
-    if not deployment.graphs:
-        return "Without CUDA graphs every kernel is launched by the host: gains measured eagerly do not carry over to graphs."
-    shape = np.broadcast_shapes(evaluation.k.shape, evaluation.concurrency.shape)
-    batch, query = (np.broadcast_to(v, shape) for v in (evaluation.batch, evaluation.verified_tokens))
-    chosen = np.asarray([max(c.k, 1) for c in case.curve.choices])
-    rows = np.searchsorted(evaluation.k.ravel(), chosen)
-    columns = np.arange(shape[1])
-    batch, query = batch[rows, columns], query[rows, columns]
-    beyond = batch * query > deployment.serving.graph_ceiling(deployment.gpu, batch, query)
-    if not beyond.any():
-        return None
-    first = case.load.concurrency[int(np.argmax(beyond))]
-    return (
-        f"From concurrency {first} on the verified tokens exceed the largest captured graph: raise the "
-        "capture size or expect eager steps."
-    )
-
-
-def _queueing(case: Case) -> str | None:
-    evaluation = case.curve.evaluation
-    shape = np.broadcast_shapes(evaluation.k.shape, evaluation.concurrency.shape)
-    rows = np.searchsorted(evaluation.k.ravel(), [max(c.k, 1) for c in case.curve.choices])
-    batch = np.broadcast_to(evaluation.batch, shape)[rows, np.arange(shape[1])]
-    need, _ = per_replica(np.asarray(case.load.concurrency, dtype=float), case.deployment.dp)
-    waits = np.flatnonzero(batch < need)
-    if not waits.size:
-        return None
-    first = int(waits[0])
-    plain = float(np.broadcast_to(evaluation.baseline_batch, (1, shape[1]))[0, first])
-    without = f"{plain:.0f} without a drafter" if plain < need[first] else "all of them without a drafter"
-    return (
-        f"From concurrency {case.load.concurrency[first]} on requests queue: {batch[first]:.0f} run at once on a replica "
-        f"({without}). TPOT can then improve while throughput falls."
-    )
-
-
-def _admission_default(case: Case) -> str | None:
-    serving, gpu = case.deployment.serving, case.deployment.gpu
-    limit = serving.max_requests(gpu, True)
-    users = max(case.load.concurrency) / case.deployment.dp
-    if users <= limit:
-        return None
-    return (
-        f"{serving.id} runs {limit} requests at once by default when speculating: at concurrency "
-        f"{max(case.load.concurrency)} the rest queues unless you raise it."
-    )
-
-
 def _short_training(case: Case) -> str | None:
     shape = case.drafter.shape
     trained = shape.trained_context if shape else 0
@@ -248,7 +168,7 @@ def _lossy_rule(case: Case) -> str | None:
 
 RULES: tuple[Callable[[Case], str | None], ...] = (
     _experts_grow, _no_free_rows, _sparse_per_token, _verify_cliff, _state_slots, _prefix_cache,
-    _slower_first_token, _past_graphs, _queueing, _admission_default,
+    _slower_first_token, limits.rows_cost, limits.past_graphs, limits.queueing, limits.admission_default, limits.beyond_context,
     _short_training, _broken_pairing, _quantised_head, _power_limited, _greedy_drafts, _own_gpus, _lossy_rule,
 )  # fmt: skip
 

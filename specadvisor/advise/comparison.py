@@ -8,6 +8,7 @@ import numpy as np
 
 from specadvisor.advise.evaluate import admitted_speculating
 from specadvisor.advise.recommendation import NO_DRAFTER, Curve, DrafterRow, Load, MemoryBill
+from specadvisor.advise.standing import availability
 from specadvisor.ranges import Range
 from specadvisor.step import Deployment, admitted, resident
 
@@ -34,30 +35,31 @@ def drafter_row(deployment: Deployment, curve: Curve) -> DrafterRow:
         training="; ".join((drafter.facts.training_class, *drafter.facts.training)),
         operating=drafter.facts.operating,
         support=f"{deployment.serving.id}{version}: {support.method}",
+        availability=availability(curve.drafter),
         best_k=tuple(choice.k for choice in curve.choices),
         speedup=tuple(choice.gain for choice in curve.choices),
     )
 
 
 def memory_bills(deployment: Deployment, load: Load, curves: Mapping[str, Curve]) -> tuple[MemoryBill, ...]:
-    """One bill without a drafter, then one per drafter at the k of its lowest load; sequences of the load's context."""
+    """One bill without a drafter, then one per drafter at the largest k it runs at any load; sequences of the load's context."""
     plain = resident(deployment)
     users = np.asarray(1e9)
     without = float(admitted(deployment, plain, users, float(load.context)))
     bills = [
         MemoryBill(
-            NO_DRAFTER, plain.total_bytes, plain.weight_bytes, 0.0, plain.reserve_bytes, plain.kv_pool_bytes,
+            NO_DRAFTER, 0, plain.total_bytes, plain.weight_bytes, 0.0, plain.reserve_bytes, plain.kv_pool_bytes,
             plain.kv_pool_tokens, plain.kv_pool_tokens, without, without,
         )
     ]  # fmt: skip
     for curve in curves.values():
         drafter = curve.drafter.on(deployment)
         memory = resident(deployment, drafter)
-        k = np.asarray(float(max(curve.choices[0].k, 1)))
-        fits = float(admitted_speculating(deployment, drafter, k, users, np.asarray(float(load.context))))
+        k = max(1, *(choice.k for choice in curve.choices))
+        fits = float(admitted_speculating(deployment, drafter, np.asarray(float(k)), users, np.asarray(float(load.context))))
         bills.append(
             MemoryBill(
-                drafter.name, memory.total_bytes, memory.weight_bytes, memory.drafter_bytes, memory.reserve_bytes,
+                drafter.name, k, memory.total_bytes, memory.weight_bytes, memory.drafter_bytes, memory.reserve_bytes,
                 memory.kv_pool_bytes, memory.kv_pool_tokens, plain.kv_pool_tokens, fits, without,
             )
         )  # fmt: skip

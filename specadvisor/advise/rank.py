@@ -137,7 +137,7 @@ def schedule_of(deployment: Deployment, load: Load, curve: Curve, fix: Correctio
     held = memory.drafter_bytes + memory.drafter_kv_bytes_per_token * memory.kv_pool_tokens
     return make_schedule(
         curve.name, loads, picked, evaluation.k, found.gain, np.broadcast_to(idle_gain, shape)[0], float(held),
-        np.broadcast_to(idle_s, shape)[0],
+        np.broadcast_to(idle_s, shape)[0], load.concurrency, found.plain,
     )  # fmt: skip
 
 

@@ -43,6 +43,22 @@ class Load:
     max_tpot_s: float | None = None
     max_ttft_s: float | None = None
 
+    @property
+    def request_tokens(self) -> int:
+        """Tokens that a request holds at its end; where a length is unknown, the context."""
+        return self.context if self.input_tokens is None else max(self.context, self.input_tokens + (self.output_tokens or 0))
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """The drafter with the best expected gain at one load, whatever the schedule runs; ``k`` 0: none gains there."""
+
+    concurrency: int
+    drafter: str
+    k: int
+    gain: Range
+    availability: str
+
 
 @dataclass(frozen=True, slots=True)
 class Option:
@@ -156,15 +172,20 @@ class DrafterRow:
     training: str
     operating: str
     support: str
+    availability: str
     best_k: tuple[int, ...]
     speedup: tuple[Range, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryBill:
-    """Bytes of one GPU, and what the drafter does to the KV pool."""
+    """Bytes of one GPU, and what the drafter does to the KV pool.
+
+    ``sequences``: requests of the load's context that fit beside ``k`` drafts each, the largest k chosen at any load.
+    """
 
     drafter: str
+    k: int
     total_bytes: float
     weight_bytes: float
     drafter_bytes: float
@@ -195,6 +216,7 @@ class Recommendation:
     excluded: Mapping[str, str] = field(default_factory=dict)
     break_even: BreakEven | None = None
     anchors: tuple[str, ...] = ()
+    leaders: tuple[Leader, ...] = ()
     curves: Mapping[str, Curve] = field(default_factory=dict, repr=False)
 
     @cached_property

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from specadvisor.advise.choose import Choice
+from specadvisor.advise.choose import PLATEAU, Choice
 from specadvisor.advise.recommendation import Schedule, Tier
 from specadvisor.ranges import FloatArray, Range
 
@@ -20,6 +20,11 @@ def schedule_loads(largest: int, stated: Sequence[int] = ()) -> tuple[int, ...]:
     return tuple(sorted({round(c) for c in grid} | set(stated)))
 
 
+def deciding_loads(loads: Sequence[int], stated: Sequence[int]) -> list[bool]:
+    """Which of ``loads`` decide k: the stated ones and powers of two. The others only say where one k hands over."""
+    return [load in stated or load & (load - 1) == 0 for load in loads]
+
+
 def make_schedule(
     drafter: str,
     loads: Sequence[int],
@@ -29,21 +34,28 @@ def make_schedule(
     idle_gain: FloatArray,
     held_bytes: float,
     idle_s: FloatArray,
+    stated: Sequence[int],
+    plain: FloatArray | None = None,
 ) -> Schedule:
-    """Tiers of equal k, from concurrency 1 (a single load: only that one). ``gain``: objective over plain decoding, (k, load); ``idle_gain``, ``idle_s``: per load, of a
-    server that keeps the drafter loaded without using it.
+    """Tiers of equal k, from concurrency 1 (a single load: only that one).
+
+    ``gain``: objective over plain decoding, (k, load); ``plain``: that of k = 0 per load (None: 1). ``idle_gain``,
+    ``idle_s``: per load, of a server that keeps the drafter loaded without using it.
     """
-    mid, ks = np.asarray(gain.mid), np.asarray(k, dtype=int).ravel()
+    ks = np.concatenate(([0], np.asarray(k, dtype=int).ravel()))
+    mid = np.vstack([np.ones(len(loads)) if plain is None else plain, np.asarray(gain.mid)])
+    decided = decide(choices, ks, mid, deciding_loads(loads, stated))
     tiers: list[Tier] = []
-    for start, end, chosen in runs(choices, ks, mid):
-        at = np.flatnonzero(ks == chosen)
+    starts = [0, *(c for c in range(1, len(loads)) if decided[c] != decided[c - 1])]
+    for start, end in zip(starts, [*starts[1:], len(loads)], strict=True):
+        chosen = deployed = int(decided[start])
         first = final = Range(1.0, 1.0, 1.0)
-        deployed = chosen
-        if at.size:
-            first, final = (_at(gain, int(at[0]), column) for column in (start, end - 1))
+        if chosen:
+            row = int(np.flatnonzero(ks == chosen)[0]) - 1
+            first, final = (_at(gain, row, column) for column in (start, end - 1))
         else:
-            inside = mid[:, start:end].mean(axis=1)
-            deployed = int(ks[inside.argmax()]) if inside.max() > idle_gain[start:end].mean() else 0
+            inside = mid[1:, start:end].mean(axis=1)
+            deployed = int(ks[1 + inside.argmax()]) if inside.max() > idle_gain[start:end].mean() else 0
         last = end - 1
         low_load = loads[start - 1] + 1 if start else 1 if len(loads) > 1 else loads[0]
         tiers.append(
@@ -55,6 +67,29 @@ def make_schedule(
 
 def _at(gain: Range, row: int, column: int) -> Range:
     return Range(*(float(np.asarray(v)[row, column]) for v in (gain.low, gain.mid, gain.high)))
+
+
+def decide(choices: Sequence[Choice], ks: FloatArray, gains: FloatArray, deciding: Sequence[bool]) -> FloatArray:
+    """k at each load. ``gains``: (``ks``, load), k = 0 included. Runs of deciding loads share a k; between two runs the k
+    changes where the gains add up to the most. A load in between where that k would lose more than the plateau is off.
+    """
+    columns = np.flatnonzero(deciding)
+    rows = {int(k): i for i, k in enumerate(ks)}
+    logs = np.log(np.maximum(gains, 1e-9))
+    decided = np.zeros(len(choices), dtype=int)
+    last, before = -1, 0
+    for first, end, k in runs([choices[c] for c in columns], ks, gains[:, columns]):
+        start = int(columns[first])
+        if last >= 0:
+            between = np.arange(last + 1, start)
+            kept = logs[rows[before], between].cumsum() - logs[rows[k], between].cumsum()
+            handover = int(np.argmax(np.concatenate(([0.0], kept))))
+            decided[between[:handover]], decided[between[handover:]] = before, k
+        last, before = int(columns[end - 1]), k
+        decided[start : last + 1] = k
+    chosen = gains[[rows[int(k)] for k in decided], np.arange(len(choices))]
+    losing = ~np.asarray(deciding) & (chosen < (1.0 - PLATEAU) * gains[0])
+    return np.where(losing, 0, decided)
 
 
 def runs(choices: Sequence[Choice], ks: FloatArray, gains: FloatArray) -> list[tuple[int, int, int]]:
@@ -70,7 +105,7 @@ def runs(choices: Sequence[Choice], ks: FloatArray, gains: FloatArray) -> list[t
             common = here
             continue
         chosen = [choice.k for choice in choices[start:column]]
-        mean = {k: 1.0 if k == 0 else float(gains[np.flatnonzero(ks == k)[0], start:column].mean()) for k in common}
+        mean = {k: float(gains[np.flatnonzero(ks == k)[0], start:column].mean()) for k in common}
         found.append((start, column, max(sorted(common), key=lambda k: (chosen.count(k), mean[k]))))
         if column < len(choices):
             start, common = column, _near(choices[column])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -10,10 +10,10 @@ import numpy as np
 from specadvisor.acceptance import parse_mix
 from specadvisor.acceptance.catalogue import load_rows
 from specadvisor.acceptance.priors import shipped_table
+from specadvisor.advise.recommendation import NO_DRAFTER, Curve, Leader
 from specadvisor.ranges import Z80
 
 if TYPE_CHECKING:
-    from specadvisor.advise.recommendation import Curve
     from specadvisor.drafters import Drafter
 
 # Drafters are compared by the 25th percentile of their log gain: this many standard deviations below the expected one.
@@ -25,7 +25,7 @@ TO_BE_TRAINED: Availability = "to be trained"
 def availability(drafter: Drafter) -> Availability:
     """Where the drafter comes from. Published: the acceptance catalogue has rows of this kind on this very target."""
     model = drafter.model
-    if drafter.name.startswith(f"{drafter.kind} ("):
+    if drafter.from_file:
         return "your file"
     if drafter.kind == "mtp" and model.mtp is not None:
         return "in the checkpoint"
@@ -61,6 +61,13 @@ def score(curve: Curve) -> float:
     return gain - CAUTION * sigma
 
 
+def _field(curves: Mapping[str, Curve], workload: str) -> list[Curve]:
+    """The drafters that may lead (see ``leader``)."""
+    field = [c for c in curves.values() if not c.drafter.lossy] or list(curves.values())
+    known = [c for c in field if c.acceptance_known]
+    return known or [c for c in field if evidence_rows(c.drafter.kind, workload)] or field
+
+
 def leader(curves: Mapping[str, Curve], workload: str) -> Curve | None:
     """The drafter to recommend; None without any.
 
@@ -69,9 +76,7 @@ def leader(curves: Mapping[str, Curve], workload: str) -> Curve | None:
     the best score leads, but one that has to be trained gives way to an available one from which its gain cannot be told
     (expected gains less than one standard deviation of their difference apart).
     """
-    field = [c for c in curves.values() if not c.drafter.lossy] or list(curves.values())
-    known = [c for c in field if c.acceptance_known]
-    field = known or [c for c in field if evidence_rows(c.drafter.kind, workload)] or field
+    field = _field(curves, workload)
     top = max(field, key=score, default=None)
     if top is None or top.acceptance_known or availability(top.drafter) != TO_BE_TRAINED:
         return top
@@ -82,3 +87,16 @@ def leader(curves: Mapping[str, Curve], workload: str) -> Curve | None:
         if availability(curve.drafter) != TO_BE_TRAINED and gain - other < np.hypot(sigma, spread) and other > 0:
             near.append(curve)
     return max(near, key=score, default=top)
+
+
+def leaders(curves: Mapping[str, Curve], loads: Sequence[int], workload: str) -> tuple[Leader, ...]:
+    """The best expected gain at each load among the drafters that may lead."""
+    field = _field(curves, workload)
+    found = []
+    for column, users in enumerate(loads):
+        curve = max(field, key=lambda c: c.choices[column].gain.mid, default=None)
+        if curve is not None:
+            choice = curve.choices[column]
+            name, where = (curve.name, availability(curve.drafter)) if choice.k else (NO_DRAFTER, "no training")
+            found.append(Leader(users, name, choice.k, choice.gain, where))
+    return tuple(found)

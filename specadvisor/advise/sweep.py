@@ -40,10 +40,12 @@ def sweep(
     A k that a drafter cannot propose has no rows for it. Context None: input + output / 2, else 2048. ``executor``
     evaluates the drafters side by side, on other machines if it has them. ``anchors`` correct speed-ups, throughput and TPOT.
     """
-    users = _axis("concurrency", concurrency, DEFAULT_CONCURRENCY, 1, LARGEST_CONCURRENCY)
+    users = axis("concurrency", concurrency, DEFAULT_CONCURRENCY, 1, LARGEST_CONCURRENCY)
     mean = (input_tokens or DEFAULT_CONTEXT) + (output_tokens or 0) // 2
-    keys = _axis("context", context, (mean,), 1, LARGEST_TOKENS)
-    lengths = None if k is None else _axis("k", k, (), 0, 1024).astype(int)
+    keys = axis("context", context, (mean,), 1, LARGEST_TOKENS)
+    if input_tokens is not None and keys[0] < input_tokens:
+        raise InputError("context", keys[0], f"at least the {input_tokens} input tokens, which every step sees")
+    lengths = None if k is None else axis("k", k, (), 0, 1024).astype(int)
     axes = users[None, :, None], keys[None, None, :]
     plain = baseline(deployment, *axes, input_tokens, output_tokens)
     blocks: list[dict[str, Any]] = []
@@ -126,7 +128,7 @@ def _columns(
     return {"drafter": name, "size": int(np.prod(shape)), "columns": flat}
 
 
-def _axis(field: str, values: Axis, default: Sequence[int], low: int, high: int) -> FloatArray:
+def axis(field: str, values: Axis, default: Sequence[int], low: int, high: int) -> FloatArray:
     listed = default if values is None else [values] if isinstance(values, int | float | str) else list(values)
     if not len(listed):
         raise InputError(field, listed, "at least one value")

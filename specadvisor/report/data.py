@@ -22,7 +22,7 @@ def recommendation_dict(rec: Recommendation) -> dict[str, Any]:
     head = {"schema_version": SCHEMA_VERSION, "deployment": deployment_dict(rec.deployment)}
     names = (
         "load", "headline", "best", "schedule", "guidelines", "drafters", "memory", "warnings", "assumptions",
-        "measurement_plan", "excluded", "break_even", "anchors", "plain", "ranking",
+        "measurement_plan", "excluded", "break_even", "anchors", "leaders", "plain", "ranking",
     )  # fmt: skip
     body = {name: plain(getattr(rec, name)) for name in names}
     body["acceptance_known"] = rec.acceptance_known

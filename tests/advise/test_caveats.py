@@ -77,3 +77,19 @@ def test_gpus_that_only_draft_are_paid_for():
     assert "drafts on 1 more GPU" in " ".join(answer.warnings)
     ratio = curve.gain.mid / curve.evaluation.throughput_speedup.mid
     assert ratio == pytest.approx(4 / 5)
+
+
+def test_queue_counts_what_runs_without_a_drafter(tight):
+    answer = tight.recommend([1, 256], 4096, 256, drafters="eagle3")
+    text = next(w for w in answer.warnings if "requests queue" in w)
+    assert f"{answer.plain[-1].batch:.0f} do without a drafter" in text
+
+
+def test_a_request_beyond_the_models_own_limit():
+    advisor = Advisor("qwen3-8b", "h200_sxm")
+    assert "longer than the model's own limit" in warnings(advisor, input_tokens=50_000, output_tokens=100)
+
+
+def test_kernels_that_pay_per_row():
+    advisor = Advisor("qwen3-8b", "rtx_3090", engine="llama_cpp", weights="q4_k_m")
+    assert "once per row" in warnings(advisor)

@@ -91,12 +91,14 @@ def test_tiers_are_contiguous_from_one_to_the_largest_load(ladder):
     assert all(b.low == a.high + 1 for a, b in pairwise(tiers))
 
 
-def test_unknown_acceptance_is_said_first_with_the_command_that_helps(small):
+def test_unknown_acceptance_is_said_beside_the_answer_and_the_command_that_helps(small):
     answer = small.recommend([1], drafters="eagle3", command="specadvisor recommend -m X")
     assert not answer.acceptance_known
-    assert "not measured" in answer.headline[0]
-    assert "specadvisor recommend -m X --acceptance cumulative:" in answer.headline[0]
-    assert "specadvisor recommend -m X --anchor concurrency=1" in " ".join(answer.measurement_plan)
+    assert answer.headline[0].startswith("Run eagle3 with k = ")
+    assert "not measured" in answer.headline[1]
+    plan = " ".join(answer.measurement_plan)
+    assert "specadvisor recommend -m X --acceptance cumulative:" in plan
+    assert "specadvisor recommend -m X --anchor concurrency=1" in plan
 
 
 def test_measured_acceptance_narrows_the_interval(small):
@@ -210,3 +212,62 @@ def test_input_that_cannot_be_meant_is_refused_by_name(small, wrong, field):
 def test_a_deployment_that_cannot_be_is_refused(wrong):
     with pytest.raises(InputError):
         Advisor("qwen3-8b", "h200_sxm", **wrong)
+
+
+def test_a_request_larger_than_the_cache_does_not_fit(tight):
+    with pytest.raises(DoesNotFit, match="one request of 100,100 tokens"):
+        tight.recommend([8], 100_000, 100, drafters="eagle3")
+
+
+def test_a_drafter_that_leaves_no_room_for_one_request_is_left_out():
+    roomy = Advisor("qwen3-32b", "h100_96gb", kv_pool_tokens=40_000)
+    answer = roomy.recommend([1], 20_000, 100)
+    assert "does not fit a KV pool" in answer.excluded["draft_model"]
+    assert "ngram" in {row.drafter for row in answer.drafters}
+    with pytest.raises(DoesNotFit, match="with draft_model"):
+        roomy.recommend([1], 20_000, 100, drafters="draft_model")
+
+
+def test_a_limit_that_nothing_meets_is_said_with_what_comes_nearest(small):
+    answer = small.recommend([8], drafters="eagle3", objective="goodput", max_tpot_s=1e-4)
+    assert answer.headline[0].startswith("No setting meets the stated limits at concurrency 8: the shortest TPOT is ")
+    assert "Run" not in answer.headline[0]
+    assert answer.schedule.k_at(8) == 0
+
+
+def test_advice_assumes_the_limits_that_the_flags_raise():
+    """SGLang speculates with 48 running requests unless told otherwise; the flags tell it."""
+    question = {"drafters": "eagle3", "acceptance": "conditional:0.75,0.7,0.65"}
+    tuned = Advisor("qwen3-8b", "h200_sxm", "sglang").recommend([128], **question)
+    default = Advisor("qwen3-8b", "h200_sxm", "sglang", tuned_limits=False).recommend([128], **question)
+    assert "--max-running-requests 128" in tuned.flags()
+    assert [o.batch for o in tuned.at(128) if o.k] == [128.0] * len(tuned.curves["eagle3"].evaluation.k)
+    assert {o.batch for o in default.at(128) if o.k} == {48.0}
+    assert any("computed with 128" in text for text in tuned.warnings)
+
+
+def test_no_tier_loses_more_than_the_plateau(ladder):
+    for tier in ladder.schedule.tiers:
+        assert min(tier.at_low.mid, tier.at_high.mid) >= 0.98
+    off = ladder.schedule.tiers[-1]
+    assert off.k == 0
+    assert off.held_bytes > 0
+    assert any("should not load the drafter" in line for line in ladder.headline)
+
+
+def test_what_ships_leads_what_has_to_be_trained():
+    """DeepSeek-V3 carries its own head; a drafter without a published row never leads."""
+    answer = Advisor("deepseek-v3", "h200_sxm", tp=8).recommend([1, 32])
+    assert answer.schedule.drafter == "mtp"
+    rows = {row.drafter: row.availability for row in answer.drafters}
+    assert rows["mtp"] == "in the checkpoint"
+    assert rows["dflash"] == "to be trained"
+    assert [leader.concurrency for leader in answer.leaders] == [1, 32]
+
+
+def test_published_heads_count_as_available():
+    answer = Advisor("qwen3-32b", "h100_sxm").recommend()
+    rows = {row.drafter: row.availability for row in answer.drafters}
+    assert rows["eagle3"] == "published for this model"
+    assert rows["pard"] == "to be trained"
+    assert answer.schedule.drafter not in ("pard", "eagle3_1", "p_eagle", "domino")

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 
 from specadvisor.advise.choose import choose_k
-from specadvisor.advise.schedule import make_schedule, runs, schedule_loads
+from specadvisor.advise.schedule import make_schedule, schedule_loads
 from specadvisor.ranges import Range
 
 KS = np.array([1, 2, 3])
@@ -20,13 +20,36 @@ def choices():
 
 def scheduled(idle: float = 0.95):
     gain = Range(GAIN * 0.9, GAIN, GAIN * 1.1)
-    return make_schedule("x", LOADS, choices(), KS, gain, np.full(5, idle), 2e9, np.full(5, 1e-3))
+    return make_schedule("x", LOADS, choices(), KS, gain, np.full(5, idle), 2e9, np.full(5, 1e-3), LOADS)
 
 
 def test_loads_share_a_tier_while_one_k_stays_close():
-    assert [k for _, _, k in runs(choices(), KS, GAIN)] == [3, 2, 1, 0]
     tiers = scheduled().tiers
     assert [(t.low, t.high, t.k) for t in tiers] == [(1, 2, 3), (3, 4, 2), (5, 8, 1), (9, 16, 0)]
+
+
+def of(gain, loads, stated):
+    picked = [choose_k(KS, Range(g, g, g), acceptance_known=True) for g in gain.T]
+    none = np.zeros(len(loads))
+    tiers = make_schedule("x", loads, picked, KS, Range(gain, gain, gain), none + 1, 0.0, none, stated).tiers
+    return [(t.low, t.high, t.k) for t in tiers]
+
+
+def test_a_load_nobody_asked_for_makes_no_tier_of_its_own():
+    """k = 3 is 5% short of the best at load 3 alone (graph padding does that)."""
+    gain = np.array([[1.1, 1.1, 1.1, 1.1], [1.2, 1.2, 1.45, 1.2], [1.5, 1.5, 1.38, 1.5]])
+    assert of(gain, [1, 2, 3, 4], [1, 4]) == [(1, 4, 3)]
+    assert of(gain, [1, 2, 3, 4], [1, 3, 4]) == [(1, 2, 3), (3, 3, 2), (4, 4, 3)]
+
+
+def test_a_tier_ends_where_the_next_k_takes_over():
+    gain = np.array([[1.1] * 5, [1.2, 1.25, 1.3, 1.35, 1.4], [1.5, 1.4, 1.32, 1.28, 1.2]])
+    assert of(gain, [8, 9, 10, 12, 16], [8, 16]) == [(1, 10, 3), (11, 16, 2)]
+
+
+def test_a_load_in_between_that_would_lose_is_off():
+    gain = np.array([[1.0] * 3, [1.2, 0.9, 1.2], [1.1, 0.8, 1.1]])
+    assert of(gain, [2, 3, 4], [2, 4]) == [(1, 2, 2), (3, 3, 0), (4, 4, 2)]
 
 
 def test_gains_at_both_ends_of_a_tier():

@@ -1,0 +1,140 @@
+"""The first lines of the answer: what to run, how sure, what the choice rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from specadvisor.advise.choose import USUAL_K
+from specadvisor.advise.recommendation import Best, Curve, Leader, Load, Option, Schedule, Tier
+from specadvisor.advise.standing import TO_BE_TRAINED, availability
+from specadvisor.advise.wording import loads, times
+from specadvisor.drafters.facts import TRAINING_CLASSES
+
+NO_GAIN = "no gain beyond the noise of 2%"
+
+
+def headline(
+    load: Load, best: Best, schedule: Schedule, curves: Mapping[str, Curve], plain: Sequence[Option], found: Sequence[Leader]
+) -> tuple[str, ...]:
+    """What to do first; then what it rests on, where the drafter comes from and who else competes."""
+    curve = curves.get(schedule.drafter)
+    if curve is None:
+        return ("Do not speculate: no drafter can run here (the reasons are under Left out).",)
+    lines = [*_unmet(load, curves, plain), *_verdict(load, schedule, curve), *_off(schedule, load)]
+    speculates = any(tier.k for tier in schedule.tiers)
+    if not curve.acceptance_known:
+        lines.append(f"Acceptance of {curve.name} is not measured: this rests on a catalogue value. See Measure next.")
+        lines += _usual(curve, load)
+    if speculates:
+        lines += _source(curve)
+    lines += _rivals(curve, curves, load, found)
+    if curve.acceptance_known and any(not c.acceptance_known for c in curves.values()):
+        lines.append("Drafters whose acceptance is only a catalogue value are listed below, not chosen.")
+    return tuple(lines)
+
+
+def _verdict(load: Load, schedule: Schedule, curve: Curve) -> list[str]:
+    what = {"throughput": "throughput", "latency": "TPOT", "goodput": "goodput"}[load.objective]
+    if all(tier.k == 0 for tier in schedule.tiers):
+        if not any(curve.gains.plain) and not np.any(curve.gain.mid):
+            return []
+        where = loads(min(load.concurrency), max(load.concurrency))
+        hope = any(c.hopeful for c in curve.choices) and not curve.acceptance_known
+        text = f"Do not speculate at concurrency {where}: {NO_GAIN}, leave it off."
+        return [text + (" Better acceptance than usual could pay: measure before you decide." if hope else "")]
+    if len(load.concurrency) == 1:
+        choice = curve.choices[0]
+        sure = "" if choice.verdict == "gain" else ", not distinguishable from no speculation"
+        text = f"Run {schedule.drafter} with k = {choice.k} at concurrency {load.concurrency[0]}: {what} {times(choice.gain)}{sure}"
+        if choice.cautious < choice.k:
+            text += f"; k = {choice.cautious} is within 2% of the best and the cautious choice"
+        return [text + "."]
+    parts = [f"{loads(t.low, t.high)}: " + (f"k = {t.k}, {_fall(t)}" if t.k else "off") for t in schedule.tiers]
+    return [f"Run {schedule.drafter} by load, {what} over plain decoding at concurrency " + "; ".join(parts) + "."]
+
+
+def _fall(tier: Tier) -> str:
+    """``1.97x to 1.82x``: the gain at the two ends of a tier."""
+    low, high = f"{tier.at_low.mid:.2f}x", f"{tier.at_high.mid:.2f}x"
+    return low if low == high else f"{low} to {high}"
+
+
+def _off(schedule: Schedule, load: Load) -> list[str]:
+    """Loads without speculation beside loads with it: whether the drafter should be loaded there."""
+    off = [t for t in schedule.tiers if t.k == 0]
+    if not off or len(off) == len(schedule.tiers):
+        return []
+    where = ", ".join(loads(t.low, t.high) for t in off)
+    last = off[-1]
+    text = f"At concurrency {where}: {NO_GAIN}, leave it off. A server for these loads alone should not load the drafter"
+    if last.held_bytes or last.idle_s:
+        text += f": loaded and idle it holds {last.held_bytes / 1e9:.1f} GB and gives {last.idle_speedup:.2f}x at {last.high}"
+    if last.deployed_k:
+        text += f"; where it is loaded, k = {last.deployed_k} is better than idling"
+    return [text + "."]
+
+
+def _usual(curve: Curve, load: Load) -> list[str]:
+    """Says where the usual k stands instead of a slightly better expected one."""
+    ks = curve.evaluation.k.ravel().astype(int)
+    usual = int(ks[np.argmin(np.abs(ks - USUAL_K))])
+    mid = np.broadcast_to(curve.gain.mid, (ks.size, len(load.concurrency)))
+    stands = [c for c, choice in enumerate(curve.choices) if choice.k == usual != int(ks[mid[:, c].argmax()])]
+    if not stands:
+        return []
+    return [f"With a catalogue value the usual k = {usual} stands wherever nothing is more than 2% better."]
+
+
+def _source(curve: Curve) -> list[str]:
+    where = availability(curve.drafter)
+    if where != TO_BE_TRAINED:
+        says = {
+            "in the checkpoint": "ships in the model's checkpoint", "no training": "needs no training",
+            "your file": "is the file you gave", "published for this model": "heads of this kind are published for this model",
+        }[where]  # fmt: skip
+        return [f"{curve.name}: {says}."]
+    training = TRAINING_CLASSES[curve.drafter.facts.training_class]
+    return [f"{curve.name} has to be trained for this very model unless you have one: {training}."]
+
+
+def _rivals(curve: Curve, curves: Mapping[str, Curve], load: Load, found: Sequence[Leader]) -> list[str]:
+    """Other drafters that expect more at some load, and one that cannot be told from the leading one."""
+    lines = []
+    ahead = [one for one in found if one.k and one.drafter != curve.name]
+    if ahead:
+        lines.append("Another drafter expects more at some loads (Best drafter by load); one server runs one drafter.")
+    mine = curve.choices[0]
+    others = [c for c in curves.values() if c.name != curve.name and c.choices[0].k and not c.drafter.lossy]
+    if mine.k and others:
+        other = max(others, key=lambda c: c.choices[0].gain.mid)
+        theirs = other.choices[0].gain
+        if theirs.high >= mine.gain.mid and theirs.low <= mine.gain.mid:
+            lines.append(
+                f"{curve.name} and {other.name} ({availability(other.drafter)}) are not distinguishable at concurrency "
+                f"{load.concurrency[0]}: {times(mine.gain)} and {times(theirs)}."
+            )
+    return lines
+
+
+def _unmet(load: Load, curves: Mapping[str, Curve], plain: Sequence[Option]) -> list[str]:
+    """Loads at which no setting of any drafter, nor plain decoding, meets the stated limits, and what comes nearest."""
+    if load.objective != "goodput":
+        return []
+    lines = []
+    for column, users in enumerate(load.concurrency):
+        if plain[column].meets_limits or any(c.gains.meets[:, column].any() for c in curves.values()):
+            continue
+        quantity = "TTFT" if load.max_tpot_s is None else "TPOT"
+        settings = [(plain[column].ttft_s if quantity == "TTFT" else plain[column].tpot_s, "plain decoding")]
+        for curve in curves.values():
+            shape = curve.gains.meets.shape
+            values = np.broadcast_to(curve.gains.ttft_s if quantity == "TTFT" else curve.gains.tpot_s, shape)[:, column]
+            row = int(values.argmin())
+            settings.append((float(values[row]), f"{curve.name} k = {int(curve.evaluation.k.ravel()[row])}"))
+        seconds, name = min(settings)
+        lines.append(
+            f"No setting meets the stated limits at concurrency {users}: the shortest {quantity} is {seconds * 1e3:.1f} ms ({name})."
+        )
+    return lines
