@@ -9,13 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from specadvisor.acceptance.tree import recall
 from specadvisor.errors import InputError
 from specadvisor.ranges import FloatArray
-
-# P(the w best candidates hold the right token) = 1 - (1 - a) * w**-RECALL_EXPONENT for a top-1 acceptance a.
-# SPEED-Bench Table 9 (Qwen3-235B, EAGLE-3, depth 3): acceptance lengths 2.22 / 2.55 / 2.82 / 3.04 at top-k 1 / 2 / 4 / 8
-# solve to recalls .613 / .705 / .770 / .820, so the misses fall by w**-0.37 (all four lengths within 1%).
-RECALL_EXPONENT = 0.37
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +59,6 @@ def parse_tree(text: str) -> Tree | None:
     if topk < 1:
         raise InputError("tree", text, "a width of at least 1")
     return None if topk == 1 else Tree(topk, steps, tokens)
-
-
-def recall(conditional: Any, width: Any) -> FloatArray:
-    """P(the right token is among the ``width`` best candidates), from the top-1 acceptance."""
-    return 1.0 - (1.0 - np.asarray(conditional, float)) * np.asarray(width, float) ** -RECALL_EXPONENT
 
 
 def tree_survival(survival: FloatArray, tree: Tree) -> FloatArray:
