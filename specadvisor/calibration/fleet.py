@@ -92,12 +92,15 @@ def _store(result: Mapping[str, Any], out: str | Path | None) -> Path:
 
 def connect(address: str) -> Cluster:
     """The cluster behind ``address``: ``tcp://`` or ``tls://`` is Dask's scheduler, ``ray://`` a Ray client server."""
-    scheme = address.partition("://")[0]
-    if scheme in ("tcp", "tls"):
-        return DaskCluster(address)
-    if scheme == "ray":
-        return RayCluster(address)
-    raise InputError("executor", address, "tcp://host:8786 (Dask) or ray://host:10001 (Ray)")
+    return RayCluster(address) if check_address(address) == "ray" else DaskCluster(address)
+
+
+def check_address(address: str) -> str:
+    """The scheme of ``address``; raises ``InputError`` for one that no cluster here has."""
+    scheme, separator, host = address.partition("://")
+    if scheme not in ("tcp", "tls", "ray") or not separator or not host:
+        raise InputError("executor", address, "tcp://host:8786 (Dask) or ray://host:10001 (Ray)")
+    return scheme
 
 
 class DaskCluster:

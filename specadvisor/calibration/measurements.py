@@ -64,9 +64,7 @@ def check_measurements(frame: pd.DataFrame, where: str = "measurements") -> pd.D
     """A copy with defaults filled in and rows of unknown operators left out; raises where a needed column is not usable."""
     for column in ("operator", "us"):
         if column not in frame.columns:
-            raise InputError(
-                f"{where}: column", column, ", ".join(map(str, frame.columns)) or "none", "This column is missing."
-            )
+            raise _missing(where, column, frame)
     frame = frame.copy()
     known = frame["operator"].isin(list(SHAPES))
     if not known.any():
@@ -81,11 +79,15 @@ def check_measurements(frame: pd.DataFrame, where: str = "measurements") -> pd.D
     return frame
 
 
+def _missing(where: str, column: str, frame: pd.DataFrame) -> InputError:
+    return InputError(f"{where}: columns", ", ".join(map(str, frame.columns)), f"a table with the column {column}")
+
+
 def _check_numbers(rows: pd.DataFrame, column: str, where: str) -> None:
     import pandas as pd
 
     if column not in rows.columns:
-        raise InputError(f"{where}: column", column, ", ".join(map(str, rows.columns)), "This column is missing.")
+        raise _missing(where, column, rows)
     values = pd.to_numeric(rows[column], errors="coerce")
     if (bad := ~(values > 0)).any():
         line = int(str(bad.idxmax())) + 2

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from specadvisor.calibration.attention_kernel import HEAD_DIMS
-from specadvisor.calibration.gemm_formats import recipes_for
+from specadvisor.calibration.gemm_formats import RECIPES, recipes_for
+from specadvisor.errors import InputError, nearest
 
 if TYPE_CHECKING:
     from specadvisor.model.architecture import Architecture
@@ -95,8 +96,20 @@ def make_plan(
     tp: int = 1,
     formats: Iterable[str] | None = None,
 ) -> Plan:
-    """The plan for a GPU of this compute capability; ``model`` contributes its own weight shapes, heads and head dimension."""
+    """The plan for a GPU of this compute capability; ``model`` contributes its own weight shapes, heads and head dimension.
+
+    Raises ``InputError`` for a format that is not measured on such a GPU, and for a ``tp`` that does not divide the heads.
+    """
     available = [r.format for r in recipes_for(compute_capability)]
+    formats = None if formats is None else list(formats)
+    known = [recipe.format for recipe in RECIPES]
+    for name in formats or ():
+        if name not in known or not set(available) & set(formats or ()):
+            raise InputError("GEMM format", name, ", ".join(available), nearest(name, available))
+    if model is not None:
+        model.check_tp(tp)
+    elif tp < 1:
+        raise InputError("tp", tp, "1 or more")
     wanted = [f for f in available if formats is None or f in set(formats)]
     if quick and model is None and formats is None:
         wanted = wanted[:2]

@@ -45,6 +45,10 @@ def calibrate(
     format: opt.Format = "table",
 ) -> None:
     """Measure this GPU (or processor), fit its kernel profile and save it where --gpu auto finds it."""
+    if executor is not None:
+        from specadvisor.calibration.fleet import check_address
+
+        check_address(executor)
     if from_measurements is not None:
         return _fit_only(gpu, from_measurements, out, format)
     architecture = _model(model)
@@ -119,9 +123,10 @@ def _fit_only(gpu: str, table: Path, out: Path | None, format: str) -> None:
     from specadvisor.hardware import load_gpu
     from specadvisor.hardware.kernel_profile import write_kernel_profile
 
+    rows = read_measurements(table)
     found = load_gpu(gpu)
     path = target_path(found.id, out)
-    profile = fit_profile(read_measurements(table), found, provenance={"table": table.name})
+    profile = fit_profile(rows, found, provenance={"table": table.name})
     write_kernel_profile(profile, path)
     _emit("Fitted", profile_rows(profile), format)
     opt.note(f"profile written to {path}")

@@ -49,8 +49,27 @@ def gpu_list(gpus: Sequence[Gpu]) -> list[Block]:
 
 def details(title: str, row: Mapping[str, Any]) -> list[Block]:
     """One item, a line per field that is stated."""
-    cells = tuple((name, f"{v:g}" if isinstance(v, float) else str(v)) for name, v in row.items() if v not in ("", None))
+    cells = tuple(in_usual_units(name, value) for name, value in row.items() if value not in ("", None))
     return [Table(title, ("field", "value"), cells, ("field", "value"))]
+
+
+# Ending of a field in SI units: (ending shown instead, unit, divisor).
+_USUAL_UNITS = {
+    "_bytes_per_s": (" bandwidth", "GB/s", 1e9), "_flop_per_s": ("", "TFLOP/s", 1e12),
+    "_bytes_per_token": (" per token", "kB", 1e3), "_bytes_per_sequence": (" per sequence", "MB", 1e6),
+    "_bytes": ("", "GB", 1e9), "_hz": ("", "MHz", 1e6), "_w": ("", "W", 1.0), "_parameters": (" parameters", "B", 1e9),
+}  # fmt: skip
+
+
+def in_usual_units(name: str, value: Any) -> tuple[str, str]:
+    """("memory", "85.5 GB") of ("memory_bytes", 8.55e10); fields without a unit as they are."""
+    for ending, (label, unit, divisor) in _USUAL_UNITS.items():
+        if name.endswith(ending) and isinstance(value, int | float):
+            if unit == "GB" and value < divisor:
+                unit, divisor = "MB", 1e6
+            shown = f"{value / divisor:,.0f}" if value >= 1000 * divisor else f"{value / divisor:.4g}"
+            return name.removesuffix(ending) + label, f"{shown} {unit}"
+    return name, f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def model_list(models: Sequence[ShippedModel]) -> list[Block]:

@@ -40,7 +40,8 @@ def read_sweeps(source: str | Path | pd.DataFrame) -> pd.DataFrame:
 
     Rows with k = 0 are left out: they are the implied option of every group, with speed-up 1.
 
-    Raises ``InputError`` for a file that is not such a table, or a repeated (group_id, k).
+    Rows whose k is no number of draft tokens are left out; ``attrs["unusable"]`` names them by line.
+    Raises ``InputError`` for a file that is not such a table, has no usable row, or repeats a (group_id, k).
     """
     if isinstance(source, pd.DataFrame):
         table = source.astype(object).where(source.notna(), "").astype(str)
@@ -59,15 +60,17 @@ def read_sweeps(source: str | Path | pd.DataFrame) -> pd.DataFrame:
         table[name] = table[name].str.strip() if name in table else ""
     for name in NUMBERS:
         table[name] = pd.to_numeric(table[name].replace("", np.nan), errors="coerce") if name in table else np.nan
-    if table.k.isna().any() or table.concurrency.isna().any():
-        raise InputError("sweeps", "a row without k or concurrency", "whole numbers in both columns")
-    if (table.k < 0).any() or (table.k % 1 != 0).any():
-        raise InputError("sweeps", "a row with a negative or fractional k", "whole numbers of draft tokens")
-    table = table[table.k > 0].reset_index(drop=True)
+    good = (table.k >= 0) & (table.k % 1 == 0)
+    unusable = [f"line {line + 2}: k is not a whole number of draft tokens" for line in table.index[~good]]
+    table = table[good & (table.k > 0)].reset_index(drop=True)
+    if table.empty:
+        raise InputError("sweeps", "; ".join(unusable[:3]) or "no rows", "at least one row with draft tokens")
     table["k"] = table.k.astype(int)
     if table.duplicated(["group_id", "k"]).any():
         raise InputError("sweeps", "a repeated (group_id, k)", "one row per group and k")
-    return _with_slices(table)
+    table = _with_slices(table)
+    table.attrs["unusable"] = unusable
+    return table
 
 
 def _with_slices(table: pd.DataFrame) -> pd.DataFrame:

@@ -49,4 +49,5 @@ def validate(
     else:
         judged = score(table, predictions, draws)
     reasons = predictions.reason[predictions.reason != ""].value_counts()
-    return Validation(predictions, judged, {str(reason): int(n) for reason, n in reasons.items()})
+    left_out = dict.fromkeys(table.attrs["unusable"], 1) | {str(reason): int(n) for reason, n in reasons.items()}
+    return Validation(predictions, judged, left_out)

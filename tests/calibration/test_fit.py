@@ -109,8 +109,8 @@ def test_profile_from_a_csv(tmp_path):
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (lambda t: t.drop(columns="us"), "'us'"),
-        (lambda t: t.drop(columns="k"), "'k'"),
+        (lambda t: t.drop(columns="us"), "column us"),
+        (lambda t: t.drop(columns="k"), "column k"),
         (lambda t: t.assign(operator="gemmm"), "Did you mean gemm"),
         (lambda t: t.assign(us=-1.0), "us in line 2"),
         (lambda t: t.assign(m="many"), "m in line 2"),
