@@ -20,8 +20,9 @@ from specadvisor.drafters import Drafter
 from specadvisor.engines.emit import EMITTERS
 from specadvisor.errors import InputError
 from specadvisor.hardware import Gpu, load_gpu
+from specadvisor.ids import resolve
 from specadvisor.model import Architecture, load_model
-from specadvisor.serving import load_engine
+from specadvisor.serving import ServingEngine, load_engine
 from specadvisor.step import Deployment, StepTime, check_fits, resident, target_step
 
 if TYPE_CHECKING:
@@ -70,8 +71,9 @@ class Advisor:
         serving = load_engine(engine, engine_version)
         if memory_fraction is not None:
             serving = replace(serving, memory_fraction=fraction("memory fraction", memory_fraction))
+        architecture = with_cache_of(architecture, kv, serving)
         self.deployment = Deployment(
-            architecture, card, serving, tp=tp, ep=ep, dp=dp, pp=pp, kv_format=kv or architecture.kv_format, graphs=graphs,
+            architecture, card, serving, tp=tp, ep=ep, dp=dp, pp=pp, kv_format=architecture.kv_format, graphs=graphs,
             async_scheduling=async_scheduling,
         )  # fmt: skip
         if kv_pool_tokens is not None:
@@ -200,6 +202,20 @@ class Advisor:
         from specadvisor.advise.tuner import make_tuner
 
         return make_tuner(self, drafter, concurrency, context, **options)
+
+
+def with_cache_of(model: Architecture, stated: str | None, serving: ServingEngine) -> Architecture:
+    """``model`` with the cache format that is stated, else the config's, else what ``serving`` has instead, with a note.
+
+    Raises ``InputError`` for a stated format that the engine does not have.
+    """
+    wanted = resolve("KV format", stated) if stated else model.kv_format
+    if not serving.kv_formats or wanted in serving.kv_formats:
+        return model.with_kv_format(wanted)
+    if stated:
+        raise InputError("KV format", stated, ", ".join(serving.kv_formats), f"{serving.id} has no such cache.")
+    note = f"The config names an {wanted} cache, which {serving.id} does not have: {serving.kv_formats[0]} is assumed (--kv)."
+    return replace(model, kv_format=serving.kv_formats[0], warnings=(*model.warnings, note))
 
 
 def with_kv_pool(deployment: Deployment, tokens: float) -> Deployment:

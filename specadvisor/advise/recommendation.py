@@ -219,6 +219,12 @@ class Recommendation:
     leaders: tuple[Leader, ...] = ()
     curves: Mapping[str, Curve] = field(default_factory=dict, repr=False)
 
+    def __repr__(self) -> str:
+        one, gain = self.deployment, self.best.speedup
+        where = f"{one.model.name} on {one.gpu.id} ({one.ranks * one.dp} GPUs), {one.serving.id}"
+        what = f"{self.best.drafter} k = {self.best.k}, {gain.mid:.2f}x ({gain.low:.2f}-{gain.high:.2f})"
+        return f"Recommendation({where}; {what} at concurrency {', '.join(map(str, self.load.concurrency))})"
+
     @cached_property
     def ranking(self) -> tuple[Option, ...]:
         """Every (drafter, k) at every load, k = 0 included; per load the best objective first."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -50,7 +50,8 @@ class ServingEngine:
     peak. ``before``: (version, facts that differ in releases older than it). ``memory_fraction`` of the GPU, less
     ``reserve_bytes``, holds weights and caches; caches come in ``kv_block`` tokens. ``verify_logit_copies``: 4-byte copies
     of the logits of every request that the engine sets aside once it speculates. ``tuned_requests``: the limits on running
-    requests and on captured graphs are raised to that many (``tuned``); 0 keeps the engine's defaults.
+    requests and on captured graphs are raised to that many (``tuned``); 0 keeps the engine's defaults. ``kv_formats``: caches
+    that it has, its default first; none stated: any.
     """
 
     id: str
@@ -75,6 +76,7 @@ class ServingEngine:
     drafters: Mapping[str, DrafterFacts]
     verify_logit_copies: float = 0.0
     tuned_requests: int = 0
+    kv_formats: Sequence[str] = ()
     facts: Mapping[str, Fact] = field(default_factory=dict, repr=False)
     before: tuple[tuple[str, Mapping[str, Fact]], ...] = field(default=(), repr=False)
     notes: tuple[str, ...] = ()
