@@ -104,7 +104,9 @@ def curves(
         if given is None:
             if not drafter.shares_vocabulary:
                 raise InputError(
-                    "drafter", drafter.name, f"a drafter with the {drafter.model.vocab} tokens of {drafter.model.name}",
+                    "drafter",
+                    drafter.name,
+                    f"a drafter with the {drafter.model.vocab} tokens of {drafter.model.name}",
                     "Published acceptance does not hold for a foreign vocabulary: state what you measured with --acceptance.",
                 )
             curve = prior(drafter.kind, workload, temperature, k_max=drafter.k_max)

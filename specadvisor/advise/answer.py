@@ -23,7 +23,6 @@ from specadvisor.advise.standing import leader, leaders
 from specadvisor.advise.uncertainty import profile_states
 from specadvisor.advise.wording import measurement_plan
 from specadvisor.drafters import Drafter
-from specadvisor.errors import InputError
 from specadvisor.ranges import Range
 from specadvisor.step import Deployment
 

@@ -138,8 +138,8 @@ def _power_limited(case: Case) -> str | None:
     if case.deployment.gpu.clock_scale >= 1.0:
         return None
     return (
-        f"Clocks at {case.deployment.gpu.clock_scale:.0%}: verification is compute and slows down, plain "
-        "decoding hardly does, so the gain shrinks."
+        f"Clocks at {case.deployment.gpu.clock_scale:.0%}: verification is compute and slows down more "
+        "than plain decoding, so the gain usually shrinks."
     )
 
 

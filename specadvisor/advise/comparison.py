@@ -42,7 +42,7 @@ def drafter_row(deployment: Deployment, curve: Curve) -> DrafterRow:
 
 
 def memory_bills(deployment: Deployment, load: Load, curves: Mapping[str, Curve]) -> tuple[MemoryBill, ...]:
-    """One bill without a drafter, then one per drafter at the largest k it runs at any load; sequences of the load's context."""
+    """One bill without a drafter, then one per drafter at the largest k it runs; sequences of the load's context."""
     plain = resident(deployment)
     users = np.asarray(1e9)
     without = float(admitted(deployment, plain, users, float(load.context)))

@@ -78,9 +78,7 @@ FORMULAS: Mapping[str, tuple[str, str]] = {
 }
 
 
-def explain(
-    deployment: Deployment, found: Candidates, load: Load, k: int, anchors: Sequence[str | Anchor] = ()
-) -> Explanation:
+def explain(deployment: Deployment, found: Candidates, load: Load, k: int, anchors: Sequence[str | Anchor] = ()) -> Explanation:
     """Trace the first candidate at ``k`` (0: plain decoding beside the drafter) and the first concurrency of ``load``.
 
     ``anchors`` correct the speed-ups and the throughput; the times stay the predicted ones.

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from specadvisor.advise.binding import binding_guideline
 from specadvisor.advise.evaluate import Evaluation
 from specadvisor.advise.point import Point
 from specadvisor.kernels.roofline import attention_intensity, gemm_intensity, k_g1, k_g2, mla_intensity, ridge_rows
 from specadvisor.model.architecture import Attention, Moe
+from specadvisor.ranges import FloatArray
 from specadvisor.step import Deployment, resident
 
 if TYPE_CHECKING:
@@ -29,11 +31,11 @@ TITLES = {
     4: "draft only while the gain is worth the time",
     5: "choose the drafter by what it accepts and costs",
 }
-# Share of a decode step from which attention, not the matrices, sets the pace (our threshold: none is published).
-ATTENTION_LEADS = 0.5
-# Gain of one more draft token below which acceptance, not time, ends the drafting.
-NEGLIGIBLE_GAIN = 0.02
 NVIDIA_TILE = 128
+# Growth of the matrices with the rows of a verification that still counts as memory-bound.
+FREE_GROWTH = 0.10
+# Nearer to the ridge than this the roofline itself bends: growth there says nothing about the kernels.
+NEAR_RIDGE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ def trace(
         _fourth(survival, at),
         _fifth(drafter, survival, at),
     )
-    binding, because = _binding(survival, at)
+    binding, because = binding_guideline(at)
     return GuidelineTrace(int(at.concurrency), drafter.name, k, listed, binding, because)
 
 
@@ -107,12 +109,37 @@ def _first(deployment: Deployment, drafter: Drafter, at: Point) -> Guideline:
         numbers["rows_per_expert"] = per_expert
         expert = f"; {per_expert:.1f} rows an expert"
     side = "below" if rows < ridge else "above"
-    says = (
-        f"{rows:.0f} rows a GEMM are {side} the ridge of {ridge:.0f}{expert}: up to k = {limit} the matrices stay memory-bound"
-    )
+    says = f"{rows:.0f} rows a GEMM are {side} the ridge of {ridge:.0f}{expert}: "
+    growth = _matrix_growth(at)
+    numbers["matrix_growth"] = growth
+    if rows < NEAR_RIDGE * ridge and not moe and growth > FREE_GROWTH:
+        limit = _free_k(at)
+        numbers["k_free"] = limit
+        says += f"by the roofline free to k = {numbers['k_g1']}, but the {model.weight_format} kernels here take {growth:+.0%}"
+        says += f" for these rows (they unpack or tile per row); within {FREE_GROWTH:.0%} up to k = {limit}"
+    else:
+        says += f"up to k = {limit} the matrices stay memory-bound"
     if at.running < at.base_batch:
         says += f"; the KV pool with this drafter runs {at.running:.0f} requests instead of {at.base_batch:.0f}"
     return Guideline(1, limit, says, numbers)
+
+
+def _matrices(at: Point) -> FloatArray:
+    """Seconds of the target's dense matrices and head in a verification, along k."""
+    return np.asarray(sum(at.round.get(n, 0.0) - at.draft.get(n, 0.0) for n in ("gemm", "head")) + np.zeros(at.ks.size))
+
+
+def _matrix_growth(at: Point) -> float:
+    """By how much the matrices take longer in the chosen verification than in a plain step at equal batch, relative."""
+    base = at.base.get("gemm", 0.0) + at.base.get("head", 0.0)
+    return 0.0 if at.index is None or not base else float(_matrices(at)[at.index] / base - 1.0)
+
+
+def _free_k(at: Point) -> int:
+    """Largest k up to which the matrices take at most ``FREE_GROWTH`` longer than in a plain step; 0 for none."""
+    base = at.base.get("gemm", 0.0) + at.base.get("head", 0.0)
+    beyond = np.flatnonzero(_matrices(at) > (1.0 + FREE_GROWTH) * base)
+    return int(at.ks[-1]) if not beyond.size else 0 if beyond[0] == 0 else int(at.ks[beyond[0] - 1])
 
 
 def _tiles(deployment: Deployment, at: Point) -> tuple[Guideline, Guideline]:
@@ -195,42 +222,3 @@ def _fifth(drafter: Drafter, survival: Survival, at: Point) -> Guideline:
         f"{drafter.resident_bytes / 1e9:.2f} GB; training: {facts.training_class}; {facts.operating}"
     )
     return Guideline(5, None, says, numbers)
-
-
-def _binding(survival: Survival, at: Point) -> tuple[int, str]:
-    """Which guideline ends k where it is: the one behind most of what the next draft token costs; 0 while that pays."""
-    now = 0 if at.index is None else at.index + 1
-    if now >= at.ks.size:
-        return 5, f"the drafter proposes no more than k = {at.ks[-1]}"
-    nxt = now
-    gain = float(at.lengths[now + 1] / at.lengths[now] - 1.0)
-    batch = at.base_batch if at.index is None else float(at.batch[at.index])
-    fewer = float(at.batch[nxt]) / batch
-    equal = float(at.lengths[now + 1] / at.lengths[now] * at.times_s[now] / at.times_s[now + 1])
-    if fewer < 1.0 and equal > 1.0:
-        reason = f"rounds alone would still gain at k = {at.ks[nxt]}, but the KV pool then runs {at.batch[nxt]:.0f} requests"
-        return 1, reason + f" instead of {batch:.0f}"
-    cost = float(at.times_s[now + 1] / at.times_s[now] - 1.0)
-    if gain > cost and fewer >= 1.0:
-        return 0, f"nothing binds yet: k = {at.ks[nxt]} brings {gain:.1%} and costs {cost:.1%}"
-    growth = _growth(at, now)
-    name, seconds = max(growth.items(), key=lambda item: item[1])
-    if gain < NEGLIGIBLE_GAIN and seconds / at.times_s[now] < NEGLIGIBLE_GAIN:
-        return 5, f"position {at.ks[nxt]} is accepted too rarely: it adds {gain:.1%} to AL"
-    number = {"draft": 4, "attention": 3 if at.k > 0 and at.base.get("attention", 0) / at.base_s > ATTENTION_LEADS else 2}.get(
-        name, 1
-    )
-    number = 2 if name == "recurrent" else number
-    what = {"draft": "drafting", "recurrent": "the recurrent state", "moe": "experts", "gemm": "the matrices"}.get(name, name)
-    share = seconds / at.times_s[now]
-    return number, f"k = {at.ks[nxt]} brings {gain:.1%} and costs {cost:.1%} more time, {share:.1%} of it {what}"
-
-
-def _growth(at: Point, now: int) -> dict[str, float]:
-    """Seconds that each part of the round grows by with the next draft token; ``draft`` is all of the drafting."""
-    growth: dict[str, float] = {"draft": float(at.draft_s[now] - (at.draft_s[now - 1] if now else 0.0))}
-    for name, seconds in at.round.items():
-        verify = seconds - at.draft.get(name, 0.0)
-        before = at.base.get(name, 0.0) if now == 0 else verify[now - 1]
-        growth[name] = float(verify[now] - before)
-    return growth

@@ -47,7 +47,8 @@ def _verdict(load: Load, schedule: Schedule, curve: Curve) -> list[str]:
     if len(load.concurrency) == 1:
         choice = curve.choices[0]
         sure = "" if choice.verdict == "gain" else ", not distinguishable from no speculation"
-        text = f"Run {schedule.drafter} with k = {choice.k} at concurrency {load.concurrency[0]}: {what} {times(choice.gain)}{sure}"
+        at = f"at concurrency {load.concurrency[0]}"
+        text = f"Run {schedule.drafter} with k = {choice.k} {at}: {what} {times(choice.gain)}{sure}"
         if choice.cautious < choice.k:
             text += f"; k = {choice.cautious} is within 2% of the best and the cautious choice"
         return [text + "."]
@@ -135,6 +136,7 @@ def _unmet(load: Load, curves: Mapping[str, Curve], plain: Sequence[Option]) -> 
             settings.append((float(values[row]), f"{curve.name} k = {int(curve.evaluation.k.ravel()[row])}"))
         seconds, name = min(settings)
         lines.append(
-            f"No setting meets the stated limits at concurrency {users}: the shortest {quantity} is {seconds * 1e3:.1f} ms ({name})."
+            f"No setting meets the stated limits at concurrency {users}: the shortest {quantity} is {seconds * 1e3:.1f} ms "
+            f"({name})."
         )
     return lines

@@ -38,7 +38,8 @@ def queueing(case: Case) -> str | None:
     replica = " on a replica" if case.deployment.dp > 1 else ""
     return (
         f"From concurrency {case.load.concurrency[int(waits[0])]} on requests queue with {case.drafter.name} loaded: at "
-        f"{case.load.concurrency[-1]}, {batch[-1]:.0f} run at once{replica}; {most}. TPOT can then improve while throughput falls."
+        f"{case.load.concurrency[-1]}, {batch[-1]:.0f} run at once{replica}; {most}. TPOT can then improve while "
+        "throughput falls."
     )
 
 
@@ -51,7 +52,7 @@ def admission_default(case: Case) -> str | None:
         return None
     text = f"{serving.id} runs {limit} requests at once by default when speculating: "
     if serving.tuned_requests:
-        return text + f"computed with {serving.tuned_requests}, as `specadvisor flags` starts it; without that option the rest queues."
+        return text + f"computed with {serving.tuned_requests}, as `specadvisor flags` starts it; otherwise the rest queues."
     return text + f"at concurrency {users} the rest queues unless you raise it."
 
 
@@ -61,8 +62,8 @@ def beyond_context(case: Case) -> str | None:
     if not limit or case.load.request_tokens <= limit:
         return None
     return (
-        f"A request of {case.load.request_tokens:,} tokens is longer than the model's own limit of {limit:,}: engines refuse it "
-        "unless its rotary embedding is scaled."
+        f"A request of {case.load.request_tokens:,} tokens is longer than the model's own limit of {limit:,}: engines "
+        "refuse it unless its rotary embedding is scaled."
     )
 
 

@@ -13,7 +13,14 @@ import pandas as pd
 from specadvisor.advise.anchor import Anchor, Correction, read_anchors
 from specadvisor.advise.candidates import Candidates
 from specadvisor.advise.evaluate import Baseline, Evaluation, baseline, evaluate
-from specadvisor.advise.inputs import DEFAULT_CONCURRENCY, DEFAULT_CONTEXT, LARGEST_CONCURRENCY, LARGEST_TOKENS, make_load, whole
+from specadvisor.advise.inputs import (
+    DEFAULT_CONCURRENCY,
+    DEFAULT_CONTEXT,
+    LARGEST_CONCURRENCY,
+    LARGEST_TOKENS,
+    make_load,
+    whole,
+)
 from specadvisor.advise.rank import anchored
 from specadvisor.advise.recommendation import NO_DRAFTER
 from specadvisor.drafters import Drafter
@@ -129,6 +136,7 @@ def _columns(
 
 
 def axis(field: str, values: Axis, default: Sequence[int], low: int, high: int) -> FloatArray:
+    """One axis of the grid, checked: ascending whole numbers without repeats."""
     listed = default if values is None else [values] if isinstance(values, int | float | str) else list(values)
     if not len(listed):
         raise InputError(field, listed, "at least one value")

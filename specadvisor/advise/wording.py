@@ -42,9 +42,7 @@ def measurement_plan(
             f"run {curve.name} with k = {k_max} on 200 of your own prompts, read {counter}, then: {command} --acceptance {form}"
         )
     elif from_acceptance > 0.5:
-        plan.append(
-            f"acceptance makes most of the interval: more prompts at k = {k_max}, then {command} --acceptance {form}"
-        )
+        plan.append(f"acceptance makes most of the interval: more prompts at k = {k_max}, then {command} --acceptance {form}")
     if correction is None:
         users = load.concurrency[0]
         plan.append(

@@ -15,6 +15,10 @@ from specadvisor.ranges import FloatArray
 OUTPUT_BYTES = 2.0
 TILE_N = 128
 ROW_TILE = 128
+# The kernel that unpacks low-bit weights for many rows is bound by instructions, not by the bandwidth its time is written in:
+# verification answers to the SM clock with an elasticity of 0.74-0.83 (RTX 3090, 4-bit k-quant, published clock grid). The
+# bandwidth of a running GPU already has 0.27 of it.
+WIDE_CLOCK_ELASTICITY = 0.53
 
 
 class GemmTerms(NamedTuple):
@@ -27,6 +31,7 @@ class GemmTerms(NamedTuple):
     depth: FloatArray
     rows: FloatArray
     weight_cycle_s: FloatArray
+    wide_slowdown: float = 1.0
 
 
 def gemm_s(
@@ -63,7 +68,8 @@ def gemm_terms(gpu: Gpu, m: FloatArray, n: FloatArray, k: FloatArray, format: st
     traffic = weights * fmt.bytes_per_weight + m * (k * fmt.activation_bytes + n * OUTPUT_BYTES)
     compute = m * weights * (2.0 / gpu.peak(fmt.compute))
     cycle_s = weights / (gpu.sm_count * gpu.boost_hz * gpu.clock_scale)
-    return GemmTerms(traffic / gpu.memory_bytes_per_s, compute, row_tiles * tile / m, pad, k / 1024.0, m, cycle_s)
+    slowdown = gpu.clock_scale**-WIDE_CLOCK_ELASTICITY
+    return GemmTerms(traffic / gpu.memory_bytes_per_s, compute, row_tiles * tile / m, pad, k / 1024.0, m, cycle_s, slowdown)
 
 
 def gemm_law(p: Mapping[str, float], terms: GemmTerms, floor_scale: float = 1.0) -> FloatArray:
@@ -79,14 +85,15 @@ def gemm_law(p: Mapping[str, float], terms: GemmTerms, floor_scale: float = 1.0)
 
     Kernels that unpack low-bit weights per row pay ``row_cycles`` SM cycles per weight for each row beyond the first, up to
     ``row_limit`` rows; past the limit that cost stays as it is, or, with a ``wide_factor`` other than 1, another kernel runs
-    that takes so many times the memory time (llama.cpp changes kernels after 8 rows, and its step may go down).
+    that takes so many times the memory time, more at lower clocks (llama.cpp changes kernels after 8 rows, and its step may
+    go down).
     """
     memory = terms.memory_s * (1.0 / p["em"])
     if p["row_cycles"] > 0.0:
         extra_rows = np.maximum(np.minimum(terms.rows, p["row_limit"]) - 1.0, 0.0)
         wide = (terms.rows > p["row_limit"]) & (p["wide_factor"] != 1.0)
         unpacking = p["row_cycles"] * terms.weight_cycle_s * extra_rows
-        memory = np.where(wide, memory * p["wide_factor"], memory + unpacking)
+        memory = np.where(wide, memory * (p["wide_factor"] * terms.wide_slowdown), memory + unpacking)
     step = p["step"]
     compute = terms.compute_s * terms.row_padding**step * terms.wave_padding ** (step * p["wave"]) * (1.0 / p["ec"])
     if p["jump"] > 1.0:
