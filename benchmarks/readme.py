@@ -1,7 +1,7 @@
 """Refresh the printed outputs in README.md: every block after ``<!-- output of: COMMAND -->`` is what COMMAND prints.
 
-    python benchmarks/readme.py            all blocks
-    python benchmarks/readme.py recommend  only those whose command contains this word
+python benchmarks/readme.py            all blocks
+python benchmarks/readme.py recommend  only those whose command contains this word
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-STARTS = 7
+STARTS = 15
 HELP_LIMIT, RECOMMEND_LIMIT, POINTS_PER_S_LIMIT, CHOOSE_LIMIT_US = 1.5, 2.5, 500_000, 50.0
 DRAFTERS = 15
 K = 33

@@ -1,9 +1,9 @@
 """Errors a user can act on.
 
-    SpecadvisorError
-    ├── InputError          a value that cannot be used (command line: exit code 2)
-    │   └── MissingDependency   an optional package, library or device is not there
-    └── DoesNotFit          the honest answer is "does not fit" (command line: exit code 1)
+SpecadvisorError
+├── InputError          a value that cannot be used (command line: exit code 2)
+│   └── MissingDependency   an optional package, library or device is not there
+└── DoesNotFit          the honest answer is "does not fit" (command line: exit code 1)
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ def choice_at(k: int, ks: ArrayLike, gain: Range, near: tuple[int, ...]) -> Choi
 
 
 def plateau(k: ArrayLike, gain: ArrayLike, width: float = PLATEAU, plain: float = 1.0) -> tuple[int, ...]:
-    """Every k (0 with gain ``plain`` included) whose gain is within ``width`` of the best, ascending (0 alone where all are 0)."""
+    """Every k (0 with gain ``plain`` included) whose gain is within ``width`` of the best, ascending (0 where all are 0)."""
     ks = np.concatenate(([0], np.asarray(k, dtype=int)))
     gains: FloatArray = np.concatenate(([plain], np.asarray(gain, dtype=float)))
     if gains.max() <= 0.0:

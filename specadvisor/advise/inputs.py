@@ -80,9 +80,9 @@ def make_load(
     if objective == "goodput" and tpot is None and ttft is None:
         raise InputError("objective", objective, "goodput with a limit", "State a largest TPOT or TTFT.")
     if objective != "goodput" and (tpot is not None or ttft is not None):
-        which, stated = ("TPOT", max_tpot_s) if tpot is not None else ("TTFT", max_ttft_s)
-        accepted, hint = "a limit with objective goodput", f"The objective is {objective}."
-        raise InputError(f"max {which} (seconds)", stated, accepted, hint)
+        which, limit = ("TPOT", max_tpot_s) if tpot is not None else ("TTFT", max_ttft_s)
+        hint = f"The objective is {objective}."
+        raise InputError(f"max {which} (seconds)", limit, "a limit with objective goodput", hint)
     if ttft is not None and prompt is None:
         raise InputError("max TTFT (seconds)", max_ttft_s, "a limit together with input tokens")
     try:

@@ -78,7 +78,7 @@ def decide(choices: Sequence[Choice], ks: FloatArray, gains: FloatArray, decidin
     logs = np.log(np.maximum(gains, 1e-9))
     decided = np.zeros(len(choices), dtype=int)
     last, before = -1, 0
-    for first, end, k in runs([choices[c] for c in columns], ks, gains[:, columns]):
+    for first, end, k in runs([choices[int(c)] for c in columns], ks, gains[:, columns]):
         start = int(columns[first])
         if last >= 0:
             between = np.arange(last + 1, start)

@@ -84,9 +84,7 @@ def _attention_terms(gpu: Gpu, frame: pd.DataFrame, format: str) -> Any:
     for tile in np.unique(tiles):
         a = tiles == tile
         shape = batch[a], query[a], keys[a], heads[a], kv_heads[a], dim[a], value_dim[a]
-        parts.append(
-            (np.flatnonzero(a), attention_terms(gpu, *shape, format, AttentionBackend("kernel", (int(tile),))))
-        )
+        parts.append((np.flatnonzero(a), attention_terms(gpu, *shape, format, AttentionBackend("kernel", (int(tile),)))))
     order = np.argsort(np.concatenate([index for index, _ in parts]))
     columns = zip(*([np.broadcast_to(x, len(index)) for x in terms] for index, terms in parts), strict=True)
     return type(parts[0][1])(*(np.concatenate(pieces)[order] for pieces in columns))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -110,11 +109,10 @@ def asks(command: Callable[..., None]) -> Callable[..., None]:
     question = first.annotation
     fields = inspect.signature(question, eval_str=True).parameters
 
-    @functools.wraps(command)
     def run(**values: Any) -> None:
         command(question(**{name: values.pop(name) for name in fields}), **values)
 
-    del run.__wrapped__  # type: ignore[attr-defined]  # Typer reads the signature of what is wrapped
+    run.__name__, run.__doc__, run.__module__ = command.__name__, command.__doc__, command.__module__
     parameters = [*fields.values(), *(parameter.replace(kind=parameter.KEYWORD_ONLY) for parameter in own)]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}

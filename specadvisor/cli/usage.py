@@ -34,7 +34,7 @@ def usage_error(error: Any) -> str:
 
 
 def _value(message: str, parameter: Any) -> str:
-    """"'two' cannot be used; accepted: a whole number." of Click's "'two' is not a valid integer."."""
+    """ "'two' cannot be used; accepted: a whole number." of Click's "'two' is not a valid integer."."""
     if found := re.search(r"(?:Invalid value.*?: )?(?P<value>'.*') is not a valid (?P<kind>\w+)", message):
         kind = KINDS.get(found["kind"], f"a valid {found['kind']}")
         return f"{found['value']} cannot be used; accepted: {kind} ({_accepted(parameter)})."

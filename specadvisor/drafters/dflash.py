@@ -78,7 +78,6 @@ def block_parts(shape: Shape, model: Architecture) -> dict[str, Any]:
     }
 
 
-
 def build(model: Architecture, config: Mapping[str, Any] | None, name: str) -> BlockDrafter:
     """DFlash of the usual shape, or of ``config``."""
     shape, assumptions = family_shape("dflash", model, config)

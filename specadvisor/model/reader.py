@@ -95,9 +95,7 @@ def model_level(config: Config, row: Family, hidden: int, depth: int) -> tuple[i
 
 def grouped(layers: list[Layer]) -> tuple[Layer, ...]:
     """Equal layers counted together, in order of first appearance."""
-    return tuple(
-        Layer(count, la.mixer, la.feed_forward, la.norm_parameters) for la, count in Counter(layers).items()
-    )
+    return tuple(Layer(count, la.mixer, la.feed_forward, la.norm_parameters) for la, count in Counter(layers).items())
 
 
 def main_format(layers: tuple[Layer, ...]) -> str:
@@ -109,5 +107,3 @@ def main_format(layers: tuple[Layer, ...]) -> str:
         if isinstance(layer.feed_forward, Moe):
             held[layer.feed_forward.format] += layer.count * layer.feed_forward.experts * layer.feed_forward.expert_parameters
     return held.most_common(1)[0][0] if held else "bf16"
-
-

@@ -28,7 +28,7 @@ CASES = {
     "empty plot folder": ((*RECOMMEND, "--plot", ""), ("--plot", "''")),
     "folder as output": ((*RECOMMEND, "-o", "."), ("--output", "a file")),
     "format of a trace": (("explain", *MODEL, *GPU, "-d", "eagle3", "-k", "1", "-f", "csv"), ("--format", "specadvisor sweep")),
-    "two drafters in a trace": (("explain", *MODEL, *GPU, "-d", "eagle3", "-d", "mtp", "-k", "1"), ("--drafter", "one drafter")),
+    "two drafters in a trace": (("explain", *MODEL, *GPU, "-d", "eagle3", "-d", "mtp", "-k", "1"), ("one drafter",)),
     "two loads in a trace": (("explain", *MODEL, *GPU, "-d", "eagle3", "-k", "1", "-c", "1,2"), ("--concurrency", "'1,2'")),
     "limit without goodput": ((*RECOMMEND, "--max-tpot", "20"), ("--max-tpot (ms)", "20", "--objective goodput")),
     "negative limit": ((*RECOMMEND, "--objective", "goodput", "--max-tpot", "-1"), ("--max-tpot (ms)", "-1", "above 0")),

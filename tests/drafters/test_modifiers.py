@@ -237,9 +237,7 @@ class TestPrices:
         dep = deploy(big, tp=4)
         plain = load_drafter("draft_model:llama-3.2-1b", big)
         hidden = plain.with_modifiers([parse_modifier("ssd=0.9")])
-        base, one, many = (
-            d.round(dep, b, 7.0, 500.0, 4.0) for d, b in ((plain, 1.0), (hidden, 1.0), (hidden, 16.0))
-        )
+        base, one, many = (d.round(dep, b, 7.0, 500.0, 4.0) for d, b in ((plain, 1.0), (hidden, 1.0), (hidden, 16.0)))
         assert float(one.draft.total_s) == pytest.approx(0.1 * float(base.draft.total_s), rel=1e-6)
         assert one.extra_gpus == 1
         whole = float(plain.round(dep, 16.0, 7.0, 500.0, 4.0).draft.total_s)

@@ -70,9 +70,7 @@ def flat_survival(k: FloatArray, accepted: FloatArray) -> FloatArray:
     return np.asarray(low ** np.arange(1, n + 1))
 
 
-def choose(
-    current: Round, deployment: Deployment, load: Load, options: Sequence[tuple[FloatArray, FloatArray]]
-) -> Round:
+def choose(current: Round, deployment: Deployment, load: Load, options: Sequence[tuple[FloatArray, FloatArray]]) -> Round:
     """The round with the (verified tokens, AL) of the option that gives the most tokens per second at each point.
 
     ``options`` are evaluated in turn, so the cost is one target pass per option; the first wins ties.
@@ -116,9 +114,7 @@ class AdaptiveVerification(Modifier):
             return f"{self.id} needs the confidence head of {', '.join(self.needs_confidence)}"
         return None
 
-    def round(
-        self, current: Round, drafter: Drafter, deployment: Deployment, load: Load, survival: FloatArray | None
-    ) -> Round:
+    def round(self, current: Round, drafter: Drafter, deployment: Deployment, load: Load, survival: FloatArray | None) -> Round:
         curve = flat_survival(load.k, load.accepted) if survival is None else np.asarray(survival, dtype=float)
         shares = (float(self.value),) if self.value else self.shares
         options = [(1.0 + share * load.k, per_k(load, partial(_length_at_share, curve, share))) for share in shares]

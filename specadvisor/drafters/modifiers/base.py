@@ -57,9 +57,7 @@ class Modifier:
         """The reshaped drafter."""
         return drafter
 
-    def round(
-        self, current: Round, drafter: Drafter, deployment: Deployment, load: Load, survival: FloatArray | None
-    ) -> Round:
+    def round(self, current: Round, drafter: Drafter, deployment: Deployment, load: Load, survival: FloatArray | None) -> Round:
         """The repriced round."""
         return current
 

@@ -47,9 +47,7 @@ class HiddenDraft(Modifier):
         """P(one sequence's outcome was drafted for)."""
         raise NotImplementedError
 
-    def round(
-        self, current: Round, drafter: Drafter, deployment: Deployment, load: Load, survival: FloatArray | None
-    ) -> Round:
+    def round(self, current: Round, drafter: Drafter, deployment: Deployment, load: Load, survival: FloatArray | None) -> Round:
         curve = flat_survival(load.k, load.accepted) if survival is None else np.asarray(survival, dtype=float)
         ahead = drafter.draft(drafter.placed(deployment), replace(load, batch=load.batch * self.branches(load.k))).draft.total_s
         verify = target_step(deployment, load.batch, current.verified_tokens, load.context, host=False).total_s
@@ -125,9 +123,7 @@ class SpeculativePipeline(Modifier):
         if drafter.tree:
             raise InputError("speculative-pipeline", str(drafter.tree), "a chain")
 
-    def round(
-        self, current: Round, drafter: Drafter, deployment: Deployment, load: Load, survival: FloatArray | None
-    ) -> Round:
+    def round(self, current: Round, drafter: Drafter, deployment: Deployment, load: Load, survival: FloatArray | None) -> Round:
         step = target_step(deployment, load.batch, 1.0, load.context, host=False)
         tick = step.total_s / self.stages
         per_token = current.draft.total_s / np.maximum(load.k, 1.0)

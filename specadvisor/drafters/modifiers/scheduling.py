@@ -34,9 +34,7 @@ class OverlapScheduling(Modifier):
             return f"{drafter.kind} matches accepted tokens on the CPU, so the host is part of the round"
         return None
 
-    def round(
-        self, current: Round, drafter: Drafter, deployment: Deployment, load: Load, survival: FloatArray | None
-    ) -> Round:
+    def round(self, current: Round, drafter: Drafter, deployment: Deployment, load: Load, survival: FloatArray | None) -> Round:
         gpu = current.draft.total_s
         hidden = np.maximum(0.0, current.round_overhead_s - gpu)
         return replace(current, round_overhead_s=np.asarray(hidden, dtype=float))

@@ -72,9 +72,7 @@ class SequoiaTree(Modifier):
             return f"{drafter.kind} has no candidates to branch into"
         return None
 
-    def round(
-        self, current: Round, drafter: Drafter, deployment: Deployment, load: Load, survival: FloatArray | None
-    ) -> Round:
+    def round(self, current: Round, drafter: Drafter, deployment: Deployment, load: Load, survival: FloatArray | None) -> Round:
         curve = flat_survival(load.k, load.accepted) if survival is None else np.asarray(survival, dtype=float)
         options = []
         for size in self.SIZES:
