@@ -9,7 +9,8 @@ from specadvisor.engines import LaunchPlan
 def launch_plan(recommendation: Recommendation, model: str = "", drafter_path: str | None = None) -> LaunchPlan:
     """What to start: the best drafter with its schedule (by requests on one replica), or plain decoding.
 
-    A server with the drafter loaded runs each tier's ``deployed_k``. ``model``: what the engine is given to serve.
+    A server with the drafter loaded runs each tier's ``deployed_k``; the plan's own k, for engines that take no schedule, is
+    the best single one. ``model``: what the engine is given to serve.
     """
     deployment, schedule = recommendation.deployment, recommendation.schedule
     largest = -(-max(recommendation.load.concurrency) // deployment.dp)
@@ -29,7 +30,8 @@ def launch_plan(recommendation: Recommendation, model: str = "", drafter_path: s
         last = max(first, tier.high // deployment.dp)
         tiers.append((first, last, tier.deployed_k))
         first = last + 1
-    k = recommendation.best.k or max(t.k for t in schedule.tiers)
+    scheduled = {k for *_, k in tiers}
+    k = scheduled.pop() if len(scheduled) == 1 else recommendation.best.k or max(t.k for t in schedule.tiers)
     return LaunchPlan(curve.drafter.kind, k, drafter_path, schedule=tuple(tiers), **common)  # type: ignore[arg-type]
 
 

@@ -1,0 +1,38 @@
+"""What ``flags`` writes is what ``recommend`` says, or a comment tells the difference."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+ASKED = ("-m", "deepseek-v3", "-g", "h200_sxm", "--tp", "8", "-d", "mtp", "-c", "1..32")
+WRITTEN = {
+    "vllm": r'"num_speculative_tokens": (\d+)',
+    "sglang": r"--speculative-num-steps (\d+)",
+    "tensorrt_llm": r"max_draft_len: (\d+)",
+}
+CURVES = {"catalogue": (), "mean": ("-a", "al:2.6@3"), "steep": ("-a", "conditional:0.9,0.6,0.3,0.2")}
+
+
+@pytest.mark.parametrize("curve", CURVES)
+@pytest.mark.parametrize("engine", WRITTEN)
+def test_the_draft_length_is_that_of_the_schedule(run, engine, curve):
+    arguments = (*ASKED, "--engine", engine, *CURVES[curve])
+    tiers = json.loads(run("recommend", *arguments, "-f", "json").out)["schedule"]["tiers"]
+    text = run("flags", *arguments).out
+    k = int(re.search(WRITTEN[engine], text)[1])
+    if len(tiers) == 1:
+        assert k == tiers[0]["k"]
+    elif engine == "tensorrt_llm":
+        assert k == tiers[0]["k"] or "written as" in text or "not expressible" in text
+    else:
+        assert k == max(tier["k"] for tier in tiers)
+
+
+def test_limits_of_the_question_reach_the_flags(run):
+    loose = run("flags", *ASKED, "--objective", "goodput", "--max-tpot", "1000").out
+    tight = run("flags", *ASKED, "--objective", "goodput", "--max-tpot", "0.1").out
+    assert "speculative" in loose
+    assert "no speculation" in tight
