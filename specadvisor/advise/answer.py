@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from specadvisor.advise.anchor import Anchor, Correction, read_anchors
+from specadvisor.advise.anchor import MEASUREMENT_SIGMA, Anchor, Correction, read_anchors
 from specadvisor.advise.break_even import BreakEven, break_even
 from specadvisor.advise.candidates import Candidates
 from specadvisor.advise.caveats import caveats
@@ -58,7 +58,7 @@ def recommend(
     return Recommendation(
         deployment=deployment,
         load=load,
-        headline=headline(load, best, schedule, curves, plain_at, ahead),
+        headline=(*_disagreement(fix), *headline(load, schedule, curves, plain_at, ahead)),
         best=best,
         plain=plain_at,
         schedule=schedule,
@@ -93,6 +93,13 @@ def _traces(deployment: Deployment, curve: Curve | None) -> tuple[GuidelineTrace
         trace(deployment, curve.drafter, curve.survival, curve.evaluation, column, choice.k)
         for column, choice in enumerate(curve.choices)
     )
+
+
+def _disagreement(fix: Correction | None) -> tuple[str, ...]:
+    """The first thing to hear where measured points contradict each other."""
+    if fix is None or not fix.contradictions:
+        return ()
+    return ("The measured points contradict each other (see Anchors): find out which one is right before you follow this.",)
 
 
 def _never(load: Load) -> Schedule:
@@ -147,9 +154,13 @@ def _break_even(
 
 
 def _anchor_notes(name: str, fix: Correction) -> list[str]:
-    notes = [
-        f"{name}: {anchor.label}, predicted {anchor.speedup / float(np.exp(log)):.2f}x; speed-ups elsewhere are multiplied by "
-        f"{float(np.exp(fix.log_factor(anchor.concurrency))):.2f} near this load"
-        for anchor, log in zip(fix.anchors, fix.logs, strict=True)
-    ]
+    """What was measured against what was predicted, and how much of the difference is believed elsewhere."""
+    notes = []
+    for anchor, log in zip(fix.anchors, fix.logs, strict=True):
+        predicted, asked = anchor.speedup / float(np.exp(log)), float(np.exp(log))
+        notes.append(
+            f"{name}: {anchor.label}, predicted {predicted:.2f}x (x{asked:.2f}). Speed-ups near this load are multiplied by "
+            f"{float(np.exp(fix.log_factor(anchor.concurrency))):.2f}: errors of one deployment are alike, not equal, and a "
+            f"measured ratio has a spread of {MEASUREMENT_SIGMA:.0%} itself"
+        )
     return notes + list(fix.contradictions)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from specadvisor.advise.choose import USUAL_K
-from specadvisor.advise.recommendation import Best, Curve, Leader, Load, Option, Schedule, Tier
+from specadvisor.advise.recommendation import Curve, Leader, Load, Option, Schedule, Tier
 from specadvisor.advise.standing import TO_BE_TRAINED, availability
 from specadvisor.advise.wording import loads, times
 from specadvisor.drafters.facts import TRAINING_CLASSES
@@ -16,13 +16,13 @@ NO_GAIN = "no gain beyond the noise of 2%"
 
 
 def headline(
-    load: Load, best: Best, schedule: Schedule, curves: Mapping[str, Curve], plain: Sequence[Option], found: Sequence[Leader]
+    load: Load, schedule: Schedule, curves: Mapping[str, Curve], plain: Sequence[Option], found: Sequence[Leader]
 ) -> tuple[str, ...]:
     """What to do first; then what it rests on, where the drafter comes from and who else competes."""
     curve = curves.get(schedule.drafter)
     if curve is None:
         return ("Do not speculate: no drafter can run here (the reasons are under Left out).",)
-    lines = [*_unmet(load, curves, plain), *_verdict(load, schedule, curve), *_off(schedule, load)]
+    lines = [*_unmet(load, curves, plain), *_verdict(load, schedule, curve), *_off(schedule)]
     speculates = any(tier.k for tier in schedule.tiers)
     if not curve.acceptance_known:
         lines.append(f"Acceptance of {curve.name} is not measured: this rests on a catalogue value. See Measure next.")
@@ -62,7 +62,7 @@ def _fall(tier: Tier) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _off(schedule: Schedule, load: Load) -> list[str]:
+def _off(schedule: Schedule) -> list[str]:
     """Loads without speculation beside loads with it: whether the drafter should be loaded there."""
     off = [t for t in schedule.tiers if t.k == 0]
     if not off or len(off) == len(schedule.tiers):

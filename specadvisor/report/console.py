@@ -5,11 +5,14 @@ from __future__ import annotations
 import sys
 import textwrap
 from collections.abc import Sequence
+from itertools import zip_longest
 
 from specadvisor.advise.recommendation import Recommendation
-from specadvisor.report.tables import Block, Lines, Table, recommendation_blocks
+from specadvisor.report.blocks import Block, Lines, Table
+from specadvisor.report.tables import recommendation_blocks
 
-WIDTH = 128
+WIDTH = 100
+# Columns of words may be folded down to this.
 FOLDED = 24
 
 
@@ -24,19 +27,45 @@ def plain(blocks: Sequence[Block]) -> str:
 
 
 def _lines(block: Lines) -> str:
-    bullets = [textwrap.fill(line, WIDTH, initial_indent="  - ", subsequent_indent="    ") for line in block.lines]
-    return "\n".join([block.title, *bullets])
+    bullets = [_wrapped(line, "  - ", "    ") for line in block.lines]
+    return "\n".join([_wrapped(block.title), *bullets])
+
+
+def _wrapped(text: str, first: str = "", rest: str = "  ") -> str:
+    """Lines of at most ``WIDTH``; a word such as a path or a command's option is never broken."""
+    return textwrap.fill(
+        text, WIDTH, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _table(block: Table) -> str:
-    widths = [max(len(cell) for cell in column) for column in zip(block.columns, *block.rows, strict=True)]
+    widths = _widths(block)
     left = [name in block.left for name in block.columns]
 
-    def row(cells: Sequence[str]) -> str:
-        placed = (c.ljust(w) if is_left else c.rjust(w) for c, w, is_left in zip(cells, widths, left, strict=True))
-        return ("  " + "  ".join(placed)).rstrip()
+    def row(cells: Sequence[str]) -> list[str]:
+        folded = [
+            textwrap.wrap(c, w, break_long_words=False, break_on_hyphens=False) or [""] if is_left else [c]
+            for c, w, is_left in zip(cells, widths, left, strict=True)
+        ]
+        lines = []
+        for parts in zip_longest(*folded, fillvalue=""):
+            placed = (c.ljust(w) if is_left else c.rjust(w) for c, w, is_left in zip(parts, widths, left, strict=True))
+            lines.append(("  " + "  ".join(placed)).rstrip())
+        return lines
 
-    return "\n".join([block.title, row(block.columns), *(row(cells) for cells in block.rows)])
+    return "\n".join([_wrapped(block.title), *row(block.columns), *(line for cells in block.rows for line in row(cells))])
+
+
+def _widths(block: Table) -> list[int]:
+    """Width of each column; the widest columns of words give way until the table is as wide as ``WIDTH``."""
+    widths = [max(len(cell) for cell in column) for column in zip(block.columns, *block.rows, strict=True)]
+    words = [i for i, name in enumerate(block.columns) if name in block.left]
+    while words and (over := 2 * len(widths) + sum(widths) - WIDTH) > 0:
+        widest = max(words, key=lambda i: widths[i])
+        if widths[widest] <= FOLDED:
+            break
+        widths[widest] = max(FOLDED, widths[widest] - over)
+    return widths
 
 
 def show(blocks: Sequence[Block]) -> None:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from specadvisor.advise.choose import PLATEAU
 from specadvisor.advise.recommendation import Curve, Recommendation
 from specadvisor.errors import InputError
 from specadvisor.report.operating_points import Operating, operating_points
@@ -75,10 +74,11 @@ def speedup_figure(rec: Recommendation, curve: Curve) -> Figure:
     shown = np.unique(np.linspace(0, len(loads) - 1, min(5, len(loads))).round().astype(int))
     colours = _colours(len(shown))
     for colour, column in zip(colours, shown, strict=True):
-        low, mid, high = (np.concatenate(([1.0], v)) for v in _column(curve, column))
+        plain = curve.gains.plain[column]
+        low, mid, high = (np.concatenate(([plain], v)) for v in _column(curve, column))
         axes.fill_between(ks, low, high, color=colour, alpha=0.12, linewidth=0)
         axes.plot(ks, mid, color=colour, label=f"concurrency {loads[column]}")
-        flat = mid >= (1.0 - PLATEAU) * mid.max()
+        flat = np.isin(ks, curve.choices[column].plateau)
         axes.plot(ks[flat], mid[flat], "o", color=colour, markersize=4)
         k = curve.choices[column].k
         axes.plot([k], [mid[ks == k][0]], "o", markersize=11, markerfacecolor="none", markeredgecolor=colour)
@@ -92,12 +92,13 @@ def speedup_figure(rec: Recommendation, curve: Curve) -> Figure:
 
 
 def map_figure(rec: Recommendation, curve: Curve) -> Figure:
-    """Gain over (concurrency, k) with the choice at each load as a line; white is no gain."""
+    """Gain over (concurrency, k) with the choice at each load outlined; yellow is no gain."""
     from matplotlib.colors import TwoSlopeNorm
+    from matplotlib.patches import Rectangle
 
     figure, axes = _figure(8.0, 5.0)
     loads = rec.load.concurrency
-    gain = np.vstack([np.ones(len(loads)), np.broadcast_to(curve.gain.mid, (curve.evaluation.k.size, len(loads)))])
+    gain = np.vstack([curve.gains.plain, np.broadcast_to(curve.gain.mid, (curve.evaluation.k.size, len(loads)))])
     ks = np.concatenate(([0], curve.evaluation.k.ravel().astype(int)))
     norm = TwoSlopeNorm(1.0, min(0.99, gain.min()), max(1.01, gain.max()))
     image = axes.imshow(gain, origin="lower", aspect="auto", cmap="RdYlGn", norm=norm, interpolation="nearest")
@@ -106,11 +107,12 @@ def map_figure(rec: Recommendation, curve: Curve) -> Figure:
     if gain.size <= 220:
         for (row, column), value in np.ndenumerate(gain):
             axes.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=7)
-    chosen = [rec.schedule.k_at(c) for c in loads]
-    axes.step(range(len(loads)), [int(np.searchsorted(ks, k)) for k in chosen], where="mid", color="black", linewidth=2)
+    for column, choice in enumerate(curve.choices):
+        corner = column - 0.5, int(np.searchsorted(ks, choice.k)) - 0.5
+        axes.add_patch(Rectangle(corner, 1.0, 1.0, fill=False, edgecolor="black", linewidth=2))
     axes.set_xlabel("concurrency")
     axes.set_ylabel("draft tokens k")
-    axes.set_title(f"{curve.name}: {rec.load.objective} over plain decoding, line: schedule")
+    axes.set_title(f"{curve.name}: {rec.load.objective} over plain decoding, outlined: chosen")
     figure.colorbar(image, ax=axes)
     return figure
 

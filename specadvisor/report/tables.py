@@ -1,40 +1,21 @@
-"""What a report shows, as data: headings, lines and tables that every renderer lays out in its own way."""
+"""What a report shows, block by block."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from specadvisor.advise.recommendation import NO_DRAFTER, Recommendation
-from specadvisor.report.numbers import gigabytes, milliseconds, one_line, span, times, tokens
+from specadvisor.advise.wording import loads
+from specadvisor.report.blocks import Block, Lines, Table
+from specadvisor.report.comparison import drafters_table, leaders_table, memory_table
+from specadvisor.report.numbers import gigabytes, milliseconds, span, times, tokens
 
 if TYPE_CHECKING:
     from specadvisor.advise.explain import Explanation
     from specadvisor.advise.guidelines import GuidelineTrace
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Cells are text; ``left`` names the columns that are words (the rest is right-aligned)."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    left: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Lines:
-    """A titled list of sentences."""
-
-    title: str
-    lines: tuple[str, ...]
-
-
-Block = Table | Lines
 
 
 def recommendation_blocks(rec: Recommendation, *, all_guidelines: bool = False) -> list[Block]:
@@ -42,18 +23,20 @@ def recommendation_blocks(rec: Recommendation, *, all_guidelines: bool = False) 
     blocks: list[Block] = [Lines(setting(rec), rec.headline), _loads(rec)]
     if len(rec.load.concurrency) > 1 and rec.schedule.drafter != NO_DRAFTER:
         blocks.append(_schedule(rec))
+    if ahead := leaders_table(rec):
+        blocks.append(ahead)
     traces = rec.guidelines if all_guidelines else rec.guidelines[_middle(len(rec.guidelines))]
     blocks += [guideline_table(trace) for trace in traces]
     if rec.drafters:
-        blocks.append(_drafters(rec))
-    blocks.append(_memory(rec))
+        blocks.append(drafters_table(rec))
+    blocks.append(memory_table(rec))
     if rec.break_even:
         blocks.append(_break_even(rec))
     for title, lines in (
         ("Anchors", rec.anchors),
         ("Watch out", rec.warnings),
-        ("Assumed", rec.assumptions),
         ("Measure next", rec.measurement_plan),
+        ("Assumed", rec.assumptions),
         ("Left out", _left_out(rec)),
     ):
         if lines:
@@ -85,48 +68,40 @@ def setting(rec: Recommendation) -> str:
 
 
 def _loads(rec: Recommendation) -> Table:
-    """The best setting at each load: of the schedule's drafter."""
+    """The schedule's drafter at each load."""
     rows = []
     curve = rec.curves.get(rec.schedule.drafter)
     for column, users in enumerate(rec.load.concurrency):
         plain, chosen = rec.plain[column], rec.chosen(column)
         near = span(curve.choices[column].plateau) if curve else "0"
         binding = rec.guidelines[column].binding if column < len(rec.guidelines) else 0
-        binds = f"G{binding}" if binding else "-"
         rows.append(
             (
-                str(users), chosen.drafter if chosen.k else "-", str(chosen.k), near, f"{chosen.acceptance_length.mid:.2f}",
-                tokens(plain.throughput_tok_s), tokens(chosen.throughput_tok_s), times(chosen.throughput_speedup),
-                milliseconds(chosen.tpot_s), f"{chosen.tpot_speedup.mid:.2f}x", f"{chosen.batch:.0f}", binds,
+                str(users), str(chosen.k), near, f"{chosen.acceptance_length.mid:.2f}", tokens(plain.throughput_tok_s),
+                tokens(chosen.throughput_tok_s), times(chosen.throughput_speedup),
+                f"{milliseconds(chosen.tpot_s)} ({chosen.tpot_speedup.mid:.2f}x)", f"{chosen.batch:.0f}",
+                f"G{binding}" if binding else "-",
             )
         )  # fmt: skip
+    replica = " on a replica" if rec.deployment.dp > 1 else ""
     columns = (
-        "concurrency", "drafter", "k", "within 2%", "AL", "tok/s plain", "tok/s", "throughput", "TPOT ms",
-        "TPOT gain", "running", "binds",
+        "load", "k", "within 2%", "AL", "tok/s plain", "tok/s", "gain (80%)", "TPOT ms (gain)", f"running{replica}", "binds",
     )  # fmt: skip
-    return Table("By load (range: 80% interval)", columns, tuple(rows), ("drafter",))
+    drafter = "" if curve is None else f" with {rec.schedule.drafter}"
+    return Table(f"By load{drafter} (concurrent requests; gain in throughput)", columns, tuple(rows))
 
 
 def _schedule(rec: Recommendation) -> Table:
     rows = tuple(
         (
-            f"{t.low}-{t.high}" if t.low != t.high else str(t.low), str(t.k), str(t.deployed_k),
-            times(t.at_low) if t.k else "1.00x", times(t.at_high) if t.k else "1.00x",
-            gigabytes(t.held_bytes), milliseconds(t.idle_s), f"{t.idle_speedup:.2f}x",
+            loads(t.low, t.high), str(t.k), times(t.at_low) if t.k else "-", times(t.at_high) if t.k else "-",
+            str(t.deployed_k), gigabytes(t.held_bytes), milliseconds(t.idle_s), f"{t.idle_speedup:.2f}x",
         )
         for t in rec.schedule.tiers
     )  # fmt: skip
-    columns = (
-        "concurrency",
-        "k",
-        "k if loaded",
-        "gain at low end",
-        "at high end",
-        "held GB",
-        "idle ms a step",
-        "idle throughput",
-    )
-    return Table(f"Schedule of {rec.schedule.drafter}", columns, rows)
+    columns = ("load", "k", "gain from", "to", "k if loaded", "GB held", "ms a step", "throughput")
+    title = f"Schedule of {rec.schedule.drafter} (last three: what it costs while loaded and idle, k = 0)"
+    return Table(title, columns, rows)
 
 
 def guideline_table(trace: GuidelineTrace) -> Table:
@@ -138,42 +113,6 @@ def guideline_table(trace: GuidelineTrace) -> Table:
     why = f"* binds: {trace.because}" if trace.binding else trace.because
     title = f"Guidelines at concurrency {trace.concurrency}, {trace.drafter} k = {trace.k} ({why})"
     return Table(title, ("", "k", "this case"), rows, ("", "this case"))
-
-
-def _drafters(rec: Recommendation) -> Table:
-    loads = rec.load.concurrency
-    shown = sorted({0, _middle(len(loads)).start, len(loads) - 1})
-    ordered = sorted(rec.drafters, key=lambda row: -float(np.mean([np.log(max(s.mid, 1e-9)) for s in row.speedup])))
-    rows = []
-    for row in ordered:
-        gains = [f"k {row.best_k[c]}: {times(row.speedup[c])}" if row.best_k[c] else "off" for c in shown]
-        known = "" if rec.curves[row.drafter].acceptance_known else " ?"
-        length = row.acceptance_length
-        rows.append(
-            (
-                row.drafter, f"{length.mid:.2f} ({length.low:.2f}-{length.high:.2f}){known}", f"{row.draft_share:.0%}",
-                gigabytes(row.memory_bytes), f"{row.kv_bytes_per_token / 1e3:.1f}", *gains, one_line(row.training),
-                one_line(row.operating, 40),
-            )
-        )  # fmt: skip
-    columns = (
-        "drafter", "AL (? catalogue)", "drafting", "GB", "KV kB/token", *(f"at {loads[c]}" for c in shown), "training",
-        "operating",
-    )  # fmt: skip
-    return Table("Drafters compared (guideline 5)", columns, tuple(rows), ("drafter", "training", "operating"))
-
-
-def _memory(rec: Recommendation) -> Table:
-    rows = tuple(
-        (
-            bill.drafter, gigabytes(bill.total_bytes), gigabytes(bill.weight_bytes), gigabytes(bill.drafter_bytes),
-            gigabytes(bill.reserve_bytes), gigabytes(bill.kv_pool_bytes), tokens(bill.kv_pool_tokens), f"{bill.sequences:.0f}",
-        )
-        for bill in rec.memory
-        if bill.drafter in (NO_DRAFTER, rec.schedule.drafter)
-    )  # fmt: skip
-    columns = ("with drafter", "usable GB", "weights", "drafter", "reserve", "KV pool", "KV tokens", "requests of this length")
-    return Table("Memory of one GPU", columns, rows, ("with drafter",))
 
 
 def _break_even(rec: Recommendation) -> Lines:
@@ -202,7 +141,8 @@ def explanation_blocks(e: Explanation) -> list[Block]:
         f"step {milliseconds(e.step_s)} ms, round {milliseconds(e.round_s)} ms, of it drafting {milliseconds(e.draft_s)} ms",
         f"AL {e.acceptance_length.mid:.2f} ({e.acceptance_length.low:.2f}-{e.acceptance_length.high:.2f}): "
         f"{e.acceptance_source}",
-        f"running {e.batch:.0f} of {e.concurrency} ({e.batch_without:.0f} without a drafter)",
+        f"running {e.batch:.0f} of {e.concurrency}{' on each replica' if d.dp > 1 else ''} "
+        f"({e.batch_without:.0f} without a drafter)",
         f"throughput {tokens(e.throughput_tok_s)} tok/s against {tokens(e.throughput_tok_s_without)}: "
         f"{times(e.throughput_speedup)}",
         f"TPOT gain {times(e.tpot_speedup)}",
