@@ -27,7 +27,7 @@ def headline(
     if not curve.acceptance_known:
         lines.append(f"Acceptance of {curve.name} is not measured: this rests on a catalogue value. See Measure next.")
         lines += _usual(curve, load)
-    if speculates:
+    if speculates and not curve.acceptance_known:
         lines += _source(curve)
     lines += _rivals(curve, curves, load, found)
     if curve.acceptance_known and any(not c.acceptance_known for c in curves.values()):

@@ -50,7 +50,7 @@ def test_csv_of_the_ranking(run):
 
 
 def test_markdown(run):
-    assert "| concurrency | drafter |" in run(*RECOMMEND, "-c", "8", "-d", "eagle3", "-f", "md").out
+    assert "| load | k |" in run(*RECOMMEND, "-c", "8", "-d", "eagle3", "-f", "md").out
 
 
 def test_a_file_and_figures_with_notes_on_standard_error(run, tmp_path):
