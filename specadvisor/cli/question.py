@@ -126,8 +126,8 @@ def numbers(field: str, text: str | None, *, every: bool = False, lowest: int = 
     """
     if text is None:
         return None
-    kind = "every whole number" if every else "powers of two"
-    accepted = f"whole numbers from {lowest} such as {'3, 0,1,3 or 0..5' if every else '8, 1,8,64 or 1..256'} ({kind})"
+    examples = "3, 0,1,3 or 0..5 (each of them)" if every else "8, 1,8,64 or 1..256 (powers of two)"
+    accepted = f"whole numbers from {lowest}: {examples}"
     values: set[int] = set()
     for part in text.split(","):
         low, dots, high = part.strip().partition("..")

@@ -8,7 +8,6 @@ import typer
 
 from specadvisor.cli import options as opt
 from specadvisor.cli.question import RankingQuestion, asks
-from specadvisor.errors import InputError
 
 
 @asks
@@ -32,11 +31,7 @@ def recommend(
         command=opt.command_line(),
     )
     if plot is not None:
-        try:
-            drawn = result.plot(plot)
-        except OSError as error:
-            raise InputError("--plot", plot, "a folder that can be written", error.strerror or "") from None
-        for path in drawn:
+        for path in result.plot(plot):
             opt.note(f"drawn {path}")
     if format == "json":
         from specadvisor.report.writers import json_text

@@ -35,9 +35,7 @@ def test_a_lower_power_limit_does_not_raise_the_gain(case, limits):
 
 def test_elasticities_of_a_quantised_model_to_the_clock():
     """Published grid (RTX 3090, 27B, 4-bit k-quant): plain decoding 0.23-0.30, verification 0.74-0.83."""
-    full, low = (
-        Advisor("qwen3.5-27b", "rtx_3090", "llama_cpp", weights="q4_k_m", power_limit_w=limit) for limit in (350, 250)
-    )
+    full, low = (Advisor("qwen3.5-27b", "rtx_3090", "llama_cpp", weights="q4_k_m", power_limit_w=limit) for limit in (350, 250))
     clock = -np.log(low.deployment.gpu.clock_scale)
     for query_tokens, least, most in ((1, 0.20, 0.33), (13, 0.70, 0.85)):
         ratio = low.step(1, query_tokens, 2048).total_s / full.step(1, query_tokens, 2048).total_s

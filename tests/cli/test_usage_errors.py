@@ -26,6 +26,7 @@ CASES = {
     "option without a value": ((*RECOMMEND, "--tp"), ("--tp", "a value after the option")),
     "one word too many": ((*RECOMMEND, "now"), ("now", "recommend --help")),
     "empty plot folder": ((*RECOMMEND, "--plot", ""), ("--plot", "''")),
+    "plots that cannot be written": ((*RECOMMEND, "--plot", "/proc/none"), ("plot", "/proc/none")),
     "folder as output": ((*RECOMMEND, "-o", "."), ("--output", "a file")),
     "format of a trace": (("explain", *MODEL, *GPU, "-d", "eagle3", "-k", "1", "-f", "csv"), ("--format", "specadvisor sweep")),
     "two drafters in a trace": (("explain", *MODEL, *GPU, "-d", "eagle3", "-d", "mtp", "-k", "1"), ("one drafter",)),
