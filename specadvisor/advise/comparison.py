@@ -42,7 +42,9 @@ def drafter_row(deployment: Deployment, curve: Curve) -> DrafterRow:
 
 
 def memory_bills(deployment: Deployment, load: Load, curves: Mapping[str, Curve]) -> tuple[MemoryBill, ...]:
-    """One bill without a drafter, then one per drafter at the largest k it runs; sequences of the load's context."""
+    """One bill without a drafter, then those of each drafter at the smallest and the largest k it runs (1 where it is
+    off everywhere); sequences of the load's context.
+    """
     plain = resident(deployment)
     users = np.asarray(1e9)
     without = float(admitted(deployment, plain, users, float(load.context)))
@@ -55,12 +57,14 @@ def memory_bills(deployment: Deployment, load: Load, curves: Mapping[str, Curve]
     for curve in curves.values():
         drafter = curve.drafter.on(deployment)
         memory = resident(deployment, drafter)
-        k = max(1, *(choice.k for choice in curve.choices))
-        fits = float(admitted_speculating(deployment, drafter, np.asarray(float(k)), users, np.asarray(float(load.context))))
-        bills.append(
-            MemoryBill(
-                drafter.name, k, memory.total_bytes, memory.weight_bytes, memory.drafter_bytes, memory.reserve_bytes,
-                memory.kv_pool_bytes, memory.kv_pool_tokens, plain.kv_pool_tokens, fits, without,
-            )
-        )  # fmt: skip
+        chosen = sorted({choice.k for choice in curve.choices if choice.k}) or [1]
+        for k in sorted({chosen[0], chosen[-1]}):
+            drafts = np.asarray(float(k))
+            fits = float(admitted_speculating(deployment, drafter, drafts, users, np.asarray(float(load.context))))
+            bills.append(
+                MemoryBill(
+                    drafter.name, k, memory.total_bytes, memory.weight_bytes, memory.drafter_bytes, memory.reserve_bytes,
+                    memory.kv_pool_bytes, memory.kv_pool_tokens, plain.kv_pool_tokens, fits, without,
+                )
+            )  # fmt: skip
     return tuple(bills)

@@ -22,7 +22,7 @@ def headline(
     curve = curves.get(schedule.drafter)
     if curve is None:
         return ("Do not speculate: no drafter can run here (the reasons are under Left out).",)
-    lines = [*_unmet(load, curves, plain), *_verdict(load, schedule, curve), *_off(schedule)]
+    lines = [*_unmet(load, curves, plain), *_verdict(load, schedule, curve), *_off(schedule, load)]
     speculates = any(tier.k for tier in schedule.tiers)
     if not curve.acceptance_known:
         lines.append(f"Acceptance of {curve.name} is not measured: this rests on a catalogue value. See Measure next.")
@@ -62,14 +62,15 @@ def _fall(tier: Tier) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _off(schedule: Schedule) -> list[str]:
+def _off(schedule: Schedule, load: Load) -> list[str]:
     """Loads without speculation beside loads with it: whether the drafter should be loaded there."""
     off = [t for t in schedule.tiers if t.k == 0]
     if not off or len(off) == len(schedule.tiers):
         return []
     where = ", ".join(loads(t.low, t.high) for t in off)
     last = off[-1]
-    text = f"At concurrency {where}: {NO_GAIN}, leave it off. A server for these loads alone should not load the drafter"
+    why = "no goodput to gain" if load.objective == "goodput" else NO_GAIN
+    text = f"At concurrency {where}: {why}, leave it off. A server for these loads alone should not load the drafter"
     if last.held_bytes or last.idle_s:
         text += f": loaded and idle it holds {last.held_bytes / 1e9:.1f} GB and gives {last.idle_speedup:.2f}x at {last.high}"
     if last.deployed_k:
@@ -123,11 +124,11 @@ def _unmet(load: Load, curves: Mapping[str, Curve], plain: Sequence[Option]) -> 
     """Loads at which no setting of any drafter, nor plain decoding, meets the stated limits, and what comes nearest."""
     if load.objective != "goodput":
         return []
-    lines = []
+    quantity = "TTFT" if load.max_tpot_s is None else "TPOT"
+    unmet, nearest = [], (float("inf"), "")
     for column, users in enumerate(load.concurrency):
         if plain[column].meets_limits or any(c.gains.meets[:, column].any() for c in curves.values()):
             continue
-        quantity = "TTFT" if load.max_tpot_s is None else "TPOT"
         settings = [(plain[column].ttft_s if quantity == "TTFT" else plain[column].tpot_s, "plain decoding")]
         for curve in curves.values():
             shape = curve.gains.meets.shape
@@ -135,8 +136,10 @@ def _unmet(load: Load, curves: Mapping[str, Curve], plain: Sequence[Option]) -> 
             row = int(values.argmin())
             settings.append((float(values[row]), f"{curve.name} k = {int(curve.evaluation.k.ravel()[row])}"))
         seconds, name = min(settings)
-        lines.append(
-            f"No setting meets the stated limits at concurrency {users}: the shortest {quantity} is {seconds * 1e3:.1f} ms "
-            f"({name})."
-        )
-    return lines
+        unmet.append(str(users))
+        nearest = min(nearest, (seconds, f"{name} at {users}"))
+    if not unmet:
+        return []
+    seconds, name = nearest
+    shortest = f"the shortest {quantity} is {seconds * 1e3:.1f} ms ({name})"
+    return [f"No setting meets the stated limits at concurrency {', '.join(unmet)}: {shortest}."]

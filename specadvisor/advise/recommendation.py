@@ -181,7 +181,7 @@ class DrafterRow:
 class MemoryBill:
     """Bytes of one GPU, and what the drafter does to the KV pool.
 
-    ``sequences``: requests of the load's context that fit beside ``k`` drafts each, the largest k chosen at any load.
+    ``sequences``: requests of the load's context that fit beside ``k`` drafts each.
     """
 
     drafter: str

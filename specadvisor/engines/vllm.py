@@ -8,6 +8,7 @@ from typing import Any
 
 from specadvisor.engines.plan import LaunchPlan, command, comments, supported
 from specadvisor.serving import ServingEngine, load_engine, version_key
+from specadvisor.serving.graphs import vllm_count
 
 VERSIONS = "0.27 to 0.33.0"
 SCHEDULE_SINCE = "0.27"
@@ -24,7 +25,7 @@ def flags(plan: LaunchPlan) -> str:
     if plan.dp > 1:
         words.append(("--data-parallel-size", plan.dp))
     if not plan.speculates:
-        return comments(*notes, "no speculation") + command(words)
+        return comments(*notes, "no speculation") + command([*words, *_plain_limits(plan, engine)])
     support = supported(plan, engine)
     if plan.gpu:
         words += _limits(plan, engine)
@@ -79,7 +80,7 @@ def _limits(plan: LaunchPlan, engine: ServingEngine) -> list[str | tuple[str, ob
         words.append(("--max-num-seqs", plan.concurrency_max))
     batches = plan.graph_batches if _takes_schedule(plan, engine) else ((plan.concurrency_max, (plan.k or plan.k_max) + 1),)
     beyond = [
-        _next_count(batch) * query for batch, query in batches if batch * query > engine.graph_ceiling(plan.gpu, batch, query)
+        vllm_count(batch) * query for batch, query in batches if batch * query > engine.graph_ceiling(plan.gpu, batch, query)
     ]
     slots = engine.lookahead_slots(plan.kind, plan.k_max) if engine.drafters[plan.kind].divides_token_budget else 0
     budget = max([*beyond, int(slots * plan.concurrency_max)])
@@ -90,6 +91,13 @@ def _limits(plan: LaunchPlan, engine: ServingEngine) -> list[str | tuple[str, ob
     return words
 
 
-def _next_count(batch: int) -> int:
-    """The next captured request count: 1, 2, 4, by 8 to 256, by 16."""
-    return next((n for n in (1, 2, 4) if n >= batch), -(-batch // 8) * 8 if batch <= 256 else -(-batch // 16) * 16)
+def _plain_limits(plan: LaunchPlan, engine: ServingEngine) -> list[str | tuple[str, object]]:
+    """The same limits for plain decoding."""
+    if plan.gpu is None:
+        return []
+    words: list[str | tuple[str, object]] = []
+    if plan.concurrency_max > engine.max_requests(plan.gpu):
+        words.append(("--max-num-seqs", plan.concurrency_max))
+    if plan.concurrency_max > engine.graph_ceiling(plan.gpu, plan.concurrency_max, 1):
+        words.append(("--max-cudagraph-capture-size", vllm_count(plan.concurrency_max)))
+    return words

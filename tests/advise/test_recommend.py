@@ -231,7 +231,7 @@ def test_a_drafter_that_leaves_no_room_for_one_request_is_left_out():
 def test_a_limit_that_nothing_meets_is_said_with_what_comes_nearest(small):
     answer = small.recommend([8], drafters="eagle3", objective="goodput", max_tpot_s=1e-4)
     assert answer.headline[0].startswith("No setting meets the stated limits at concurrency 8: the shortest TPOT is ")
-    assert "Run" not in answer.headline[0]
+    assert not any(line.startswith(("Run", "Do not")) for line in answer.headline)
     assert answer.schedule.k_at(8) == 0
 
 
@@ -244,6 +244,13 @@ def test_advice_assumes_the_limits_that_the_flags_raise():
     assert [o.batch for o in tuned.at(128) if o.k] == [128.0] * len(tuned.curves["eagle3"].evaluation.k)
     assert {o.batch for o in default.at(128) if o.k} == {48.0}
     assert any("computed with 128" in text for text in tuned.warnings)
+
+
+def test_flags_of_plain_decoding_raise_the_same_limits():
+    answer = Advisor("qwen3-8b", "rtx_4090").recommend([600], drafters="eagle3", acceptance="conditional:0.1")
+    assert answer.chosen(0).k == 0
+    assert answer.plain[0].batch > 0
+    assert "--max-num-seqs 600" in answer.flags()
 
 
 def test_no_tier_loses_more_than_the_plateau(ladder):
@@ -271,3 +278,18 @@ def test_published_heads_count_as_available():
     assert rows["eagle3"] == "published for this model"
     assert rows["pard"] == "to be trained"
     assert answer.schedule.drafter not in ("pard", "eagle3_1", "p_eagle", "domino")
+
+
+def test_contradicting_anchors_are_said_first(small):
+    anchors = ["concurrency=1,k=3,speedup=1.7", "concurrency=1,k=4,speedup=0.7"]
+    answer = small.recommend([1, 8], drafters="eagle3", anchors=anchors)
+    assert "contradict each other" in answer.headline[0]
+    assert any("predicted" in note and "spread of 5%" in note for note in answer.anchors)
+
+
+def test_memory_is_billed_at_the_smallest_and_the_largest_k_that_run():
+    hybrid = Advisor("qwen3.5-27b", "rtx_3090", "llama_cpp", weights="q4_k_m")
+    answer = hybrid.recommend([1, 64], drafters="mtp")
+    bills = {bill.k: bill.sequences for bill in answer.memory if bill.drafter == "mtp"}
+    assert set(bills) == {choice.k for choice in answer.curves["mtp"].choices}
+    assert bills[min(bills)] == answer.chosen(1).batch
