@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specadvisor.engines.plan import LaunchPlan, command, comments, supported
+from specadvisor.engines.plan import LaunchPlan, Words, command, comments, supported
 from specadvisor.serving import load_engine
 
 VERSIONS = "b10749 to b11223; older builds have other names and defaults (--draft-max 16, --draft-p-min 0.75)"
@@ -14,7 +14,7 @@ EVERY_LAYER = 999
 def flags(plan: LaunchPlan) -> str:
     """The ``llama-server`` command of ``plan``. There is no draft length by load: ``plan.k`` holds at every load."""
     engine = load_engine("llama_cpp", plan.version)
-    words: list[str | tuple[str, object]] = ["llama-server", ("-m", plan.model), ("-ngl", EVERY_LAYER)]
+    words: Words = ["llama-server", ("-m", plan.model), ("-ngl", EVERY_LAYER)]
     if plan.request_tokens:
         words.append(("-c", plan.request_tokens * plan.concurrency_max))
     if plan.concurrency_max > 1:

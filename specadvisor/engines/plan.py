@@ -13,6 +13,9 @@ from specadvisor.serving import ServingEngine, Support, load_engine
 
 NO_DRAFTER = "none"
 
+# A command word by word: an option that takes a value is a pair.
+Words = list[str | tuple[str, object]]
+
 
 @dataclass(frozen=True, slots=True)
 class LaunchPlan:
@@ -90,6 +93,12 @@ def supported(plan: LaunchPlan, engine: ServingEngine) -> Support:
             "drafter", plan.kind, f"a drafter that {engine.id} runs", f"{support.note}. Engines that run it: {others}."
         )
     return support
+
+
+def ranks(plan: LaunchPlan, tp_option: str, dp_option: str = "") -> Words:
+    """The engine's options for GPUs of a replica and replicas, where there are several."""
+    options = ((tp_option, plan.tp), (dp_option, plan.dp))
+    return [(option, count) for option, count in options if option and count > 1]
 
 
 def command(words: Iterable[str | tuple[str, object]]) -> str:

@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 
-from specadvisor.engines.plan import LaunchPlan, command, comments, supported
+from specadvisor.engines.plan import LaunchPlan, Words, command, comments, ranks, supported
 from specadvisor.ranges import FloatArray
 from specadvisor.serving import ServingEngine, graphs, load_engine
 
@@ -16,18 +16,12 @@ ADAPTIVE = ("EAGLE", "EAGLE3", "NEXTN")
 ADAPTIVE_FILE = "specadvisor_adaptive.json"
 RUNNING_REQUESTS = 48
 
-Words = list[str | tuple[str, object]]
-
 
 def flags(plan: LaunchPlan) -> str:
     """The ``sglang.launch_server`` command of ``plan``, after the adaptive file where the plan has a schedule."""
     engine = load_engine("sglang", plan.version)
-    words: Words = ["python -m sglang.launch_server", ("--model-path", plan.model)]
+    words: Words = ["python -m sglang.launch_server", ("--model-path", plan.model), *ranks(plan, "--tp-size", "--dp-size")]
     notes = [f"SGLang, written for {VERSIONS}", *engine.notes[1:]]
-    if plan.tp > 1:
-        words.append(("--tp-size", plan.tp))
-    if plan.dp > 1:
-        words.append(("--dp-size", plan.dp))
     if not plan.speculates:
         return comments(*notes, "no speculation") + command(words)
     method = supported(plan, engine)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 
-from specadvisor.engines.plan import LaunchPlan, command, comments, supported
+from specadvisor.engines.plan import LaunchPlan, Words, command, comments, ranks, supported
 from specadvisor.serving import load_engine
 
 VERSIONS = "1.3 to 1.4.0rc4; before about 1.3.0rc20 acceptance settings had other names"
@@ -17,9 +17,7 @@ NO_OVERLAP = ("DraftTarget", "NGram")
 def flags(plan: LaunchPlan) -> str:
     """A here-document with the YAML file, and the ``trtllm-serve`` command that reads it."""
     engine = load_engine("tensorrt_llm", plan.version)
-    words: list[str | tuple[str, object]] = ["trtllm-serve " + shlex.quote(plan.model)]
-    if plan.tp > 1:
-        words.append(("--tp_size", plan.tp))
+    words: Words = ["trtllm-serve " + shlex.quote(plan.model), *ranks(plan, "--tp_size")]
     notes = [f"TensorRT-LLM, written for {VERSIONS}", *engine.notes[1:]]
     if not plan.speculates:
         return comments(*notes, "no speculation") + command(words)

@@ -6,7 +6,7 @@ import json
 import shlex
 from typing import Any
 
-from specadvisor.engines.plan import LaunchPlan, command, comments, supported
+from specadvisor.engines.plan import LaunchPlan, Words, command, comments, ranks, supported
 from specadvisor.serving import ServingEngine, load_engine, version_key
 from specadvisor.serving.graphs import vllm_count
 
@@ -18,12 +18,8 @@ OWN_WEIGHTS = ("mtp", "ngram", "suffix", "dspark")
 def flags(plan: LaunchPlan) -> str:
     """The ``vllm serve`` command of ``plan``. Raises ``InputError`` for a drafter that this version does not run."""
     engine = load_engine("vllm", plan.version)
-    words: list[str | tuple[str, object]] = ["vllm serve " + shlex.quote(plan.model)]
+    words: Words = ["vllm serve " + shlex.quote(plan.model), *ranks(plan, "--tensor-parallel-size", "--data-parallel-size")]
     notes = [f"vLLM, written for {VERSIONS}", *engine.notes[1:]]
-    if plan.tp > 1:
-        words.append(("--tensor-parallel-size", plan.tp))
-    if plan.dp > 1:
-        words.append(("--data-parallel-size", plan.dp))
     if not plan.speculates:
         return comments(*notes, "no speculation") + command([*words, *_plain_limits(plan, engine)])
     support = supported(plan, engine)
@@ -69,13 +65,13 @@ def _schedule_notes(plan: LaunchPlan, engine: ServingEngine) -> list[str]:
     return [graphs, *(["0 keeps the drafter loaded and idle"] if any(k == 0 for *_, k in plan.tiers) else [])]
 
 
-def _limits(plan: LaunchPlan, engine: ServingEngine) -> list[str | tuple[str, object]]:
+def _limits(plan: LaunchPlan, engine: ServingEngine) -> Words:
     """Options for limits below the plan: running requests, and the token ceiling of full decode graphs.
 
     A batch of B requests pads to the next captured count b >= B, so b * (1 + k) tokens have to be captured.
     """
     assert plan.gpu is not None
-    words: list[str | tuple[str, object]] = []
+    words: Words = []
     if plan.concurrency_max > engine.max_requests(plan.gpu, speculating=True):
         words.append(("--max-num-seqs", plan.concurrency_max))
     batches = plan.graph_batches if _takes_schedule(plan, engine) else ((plan.concurrency_max, (plan.k or plan.k_max) + 1),)
@@ -91,11 +87,11 @@ def _limits(plan: LaunchPlan, engine: ServingEngine) -> list[str | tuple[str, ob
     return words
 
 
-def _plain_limits(plan: LaunchPlan, engine: ServingEngine) -> list[str | tuple[str, object]]:
+def _plain_limits(plan: LaunchPlan, engine: ServingEngine) -> Words:
     """The same limits for plain decoding."""
     if plan.gpu is None:
         return []
-    words: list[str | tuple[str, object]] = []
+    words: Words = []
     if plan.concurrency_max > engine.max_requests(plan.gpu):
         words.append(("--max-num-seqs", plan.concurrency_max))
     if plan.concurrency_max > engine.graph_ceiling(plan.gpu, plan.concurrency_max, 1):
