@@ -20,6 +20,9 @@ NORM = 3.0
 # choice (fmhaKernels.cuh). It counts only where the step is not bound by DRAM.
 TILE_ROWS = np.log2([8.0, 16.0, 32.0, 64.0, 128.0])
 TILE_COST = np.array([1.0, 1.2, 1.48, 1.68, 2.2])
+# A lone CTA reads as fast as its SM issues loads, whatever the memory could give: with the 0.27 that the bandwidth of a running
+# GPU already has, its time goes with the SM clock.
+ALONE_CLOCK_ELASTICITY = 0.73
 
 
 class AttentionTerms(NamedTuple):
@@ -96,7 +99,7 @@ def attention_terms(
     head_bytes = (key_dim + value_dim) * cache_bytes(kv_format)
     cache_s = batch * keys * kv_heads * head_bytes / gpu.memory_bytes_per_s
     flops = 2.0 * batch * keys * kv_heads * (key_dim + value_dim) * tiles.passes * tiles.rows
-    alone_s = keys * head_bytes * gpu.sm_count / gpu.memory_bytes_per_s
+    alone_s = keys * head_bytes * gpu.sm_count / gpu.memory_bytes_per_s * gpu.clock_scale**-ALONE_CLOCK_ELASTICITY
     return AttentionTerms(
         memory_s=cache_s,
         sm_s=batch * keys * kv_heads * (key_dim + value_dim) / (gpu.sm_count * gpu.boost_hz * gpu.clock_scale),

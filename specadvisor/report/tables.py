@@ -100,7 +100,10 @@ def _schedule(rec: Recommendation) -> Table:
         for t in rec.schedule.tiers
     )  # fmt: skip
     columns = ("load", "k", "gain from", "to", "k if loaded", "GB held", "ms a step", "throughput")
-    title = f"Schedule of {rec.schedule.drafter} (last three: what it costs while loaded and idle, k = 0)"
+    title = (
+        f"Schedule of {rec.schedule.drafter} (k if loaded: on a server that holds it anyway; last three: what it costs there "
+        "while k = 0)"
+    )
     return Table(title, columns, rows)
 
 

@@ -22,9 +22,10 @@ def gains(limit: float, case: tuple[str, str, str, str | None, str], concurrency
     [
         (("qwen3.5-27b", "rtx_3090", "llama_cpp", "q4_k_m", "mtp"), (350, 250, 150)),
         (("qwen3-8b", "rtx_4090", "vllm", None, "eagle3"), (450, 300, 200)),
+        (("qwen3-8b", "rtx_4090", "vllm", "w4a16", "eagle3"), (450, 300, 200)),
         (("qwen3-32b", "h100_sxm", "vllm", "fp8", "eagle3"), (700, 500, 350)),
     ],
-    ids=["gguf", "bf16", "fp8"],
+    ids=["gguf", "bf16", "w4a16", "fp8"],
 )
 def test_a_lower_power_limit_does_not_raise_the_gain(case, limits):
     """By 1% at most, at concurrency 1: host time, which no GPU clock slows, then weighs less in a round."""
