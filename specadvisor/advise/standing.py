@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from specadvisor.acceptance import parse_mix
-from specadvisor.acceptance.catalogue import load_rows
+from specadvisor.acceptance.catalogue import targets_by_kind
 from specadvisor.acceptance.priors import shipped_table
 from specadvisor.advise.recommendation import NO_DRAFTER, Curve, Leader
 from specadvisor.ranges import Z80
@@ -32,7 +32,7 @@ def availability(drafter: Drafter) -> Availability:
     if drafter.facts.training_class == "none":
         return "no training"
     name = model.name.lower()
-    targets = {row.target.lower() for row in load_rows() if row.kind == drafter.kind}
+    targets = targets_by_kind().get(drafter.kind, frozenset())
     published = any(t == name or t.startswith((f"{name}-instruct", f"{name} ")) for t in targets)
     return "published for this model" if published else TO_BE_TRAINED
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from specadvisor.acceptance.build_priors import build
-from specadvisor.acceptance.catalogue import load_rows, load_sources, read_rows
+from specadvisor.acceptance.catalogue import load_rows, load_sources, read_rows, targets_by_kind
 from specadvisor.acceptance.rules import left_out, reasons, usable_lists
 from specadvisor.data_files import profiles_dir
 from specadvisor.errors import InputError
@@ -87,3 +87,10 @@ def test_a_broken_file_is_refused(tmp_path: Path, text: str) -> None:
     path.write_text(text)
     with pytest.raises(InputError):
         read_rows(path)
+
+
+def test_targets_by_kind_are_those_of_the_rows() -> None:
+    expected: dict[str, set[str]] = {}
+    for row in load_rows():
+        expected.setdefault(row.kind, set()).add(row.target.lower())
+    assert targets_by_kind() == expected
