@@ -17,7 +17,7 @@ LARGEST = 10**7
 LONGEST_RANGE = 10_000
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True, eq=False, repr=False)
 class Question:
     """Deployment, load, drafters and acceptance, as typed."""
 
@@ -84,7 +84,7 @@ class Question:
         return one("--context", self.context)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True, eq=False, repr=False)
 class RankingQuestion(Question):
     """A question whose answer ranks settings by an objective."""
 
