@@ -23,14 +23,14 @@ class Choice:
     """``k``: the number of draft tokens to run (0 = do not speculate); ``gain`` its predicted speed-up (1 for k = 0).
 
     ``plateau``: every k, 0 included, within 2% of the best expected objective, ascending; ``cautious`` is its smallest.
-    ``hopeful``: k is 0, but acceptance at the upper end of its interval would pay.
+    ``trial``: plain decoding is expected to be as good, but only a catalogue acceptance says so and a better one would pay.
     """
 
     k: int
     gain: Range
     plateau: tuple[int, ...]
     verdict: Verdict
-    hopeful: bool = False
+    trial: bool = False
 
     @property
     def cautious(self) -> int:
@@ -46,25 +46,27 @@ def choose_k(
     at the upper end of the acceptance alone (``Evaluation.favourable``), ``gain.high`` without it.
 
     The argmax of the expected objective, and 0 where that is in the plateau: a gain within the noise is not worth a drafter.
-    Acceptance from the catalogue only: the usual k (nearest to 3) stands where it is in the plateau.
+    Acceptance from the catalogue only: the usual k (nearest to 3) stands where nothing is more than the noise better, and 0
+    needs costs that lose even at the upper end of the acceptance; a catalogue value alone never says "off".
     """
     ks = np.asarray(k, dtype=int)
     mid = np.asarray(gain.mid, dtype=float)
     near = plateau(ks, mid, plain=plain)
-    good = float(np.max(gain.high if favourable is None else favourable))
-    if near[0] == 0:
+    pays = float(np.max(gain.high if favourable is None else favourable)) > (1.0 + PLATEAU) * plain
+    trial = near[0] == 0 and not acceptance_known and pays
+    if near[0] == 0 and not trial:
         none = Range(plain, plain, plain)
-        return Choice(0, none, near, verdict(none), good > (1.0 + PLATEAU) * plain)
-    usual = int(ks[np.argmin(np.abs(ks - USUAL_K))])
-    chosen = usual if not acceptance_known and usual in near else int(ks[np.argmax(mid)])
-    return choice_at(chosen, ks, gain, near)
+        return Choice(0, none, near, verdict(none))
+    best, usual = int(np.argmax(mid)), int(np.argmin(np.abs(ks - USUAL_K)))
+    stands = not acceptance_known and mid[usual] >= (1.0 - PLATEAU) * mid[best]
+    return choice_at(int(ks[usual if stands else best]), ks, gain, near, trial)
 
 
-def choice_at(k: int, ks: ArrayLike, gain: Range, near: tuple[int, ...]) -> Choice:
+def choice_at(k: int, ks: ArrayLike, gain: Range, near: tuple[int, ...], trial: bool = False) -> Choice:
     """The choice of a given ``k`` of ``ks`` (at least 1) with its gain."""
     index = int(np.flatnonzero(np.asarray(ks, dtype=int) == k)[0])
     at = Range(*(float(np.asarray(v)[index]) for v in (gain.low, gain.mid, gain.high)))
-    return Choice(k, at, near, verdict(at))
+    return Choice(k, at, near, verdict(at), trial)
 
 
 def plateau(k: ArrayLike, gain: ArrayLike, width: float = PLATEAU, plain: float = 1.0) -> tuple[int, ...]:

@@ -26,7 +26,7 @@ def headline(
     speculates = any(tier.k for tier in schedule.tiers)
     if not curve.acceptance_known:
         lines.append(f"Acceptance of {curve.name} is not measured: this rests on a catalogue value. See Measure next.")
-        lines += _usual(curve, load)
+        lines += [*_usual(curve, load), *_trial(schedule)]
     if speculates and not curve.acceptance_known:
         lines += _source(curve)
     lines += _rivals(curve, curves, load, found)
@@ -41,9 +41,7 @@ def _verdict(load: Load, schedule: Schedule, curve: Curve) -> list[str]:
         if not any(curve.gains.plain) and not np.any(curve.gain.mid):
             return []
         where = loads(min(load.concurrency), max(load.concurrency))
-        hope = any(c.hopeful for c in curve.choices) and not curve.acceptance_known
-        text = f"Do not speculate at concurrency {where}: {NO_GAIN}, leave it off."
-        return [text + (" Better acceptance than usual could pay: measure before you decide." if hope else "")]
+        return [f"Do not speculate at concurrency {where}: {NO_GAIN}, leave it off."]
     if len(load.concurrency) == 1:
         choice = curve.choices[0]
         sure = "" if choice.verdict == "gain" else ", not distinguishable from no speculation"
@@ -76,6 +74,18 @@ def _off(schedule: Schedule, load: Load) -> list[str]:
     if last.deployed_k:
         text += f"; where it is loaded, k = {last.deployed_k} is better than idling"
     return [text + "."]
+
+
+def _trial(schedule: Schedule) -> list[str]:
+    """Tiers where only a catalogue value speaks against speculation: it decides nothing, a measurement does."""
+    tried = [tier for tier in schedule.tiers if tier.k and min(tier.at_low.mid, tier.at_high.mid) < 1.0]
+    if not tried:
+        return []
+    where = ", ".join(loads(tier.low, tier.high) for tier in tried)
+    return [
+        f"Within {where} the catalogue expects no gain at some loads, where a better acceptance would pay: k there is a trial. "
+        "Measure it before you keep it or turn it off."
+    ]
 
 
 def _usual(curve: Curve, load: Load) -> list[str]:

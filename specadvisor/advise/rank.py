@@ -110,7 +110,7 @@ def scheduled(curve: Curve, load: Load, schedule: Schedule) -> Curve:
     for column, (users, choice) in enumerate(zip(load.concurrency, curve.choices, strict=True)):
         k = schedule.k_at(users)
         same = k == choice.k or not k
-        decided.append(choice if same else choice_at(k, ks, Range(*(v[:, column] for v in gain)), choice.plateau))
+        decided.append(choice if same else choice_at(k, ks, Range(*(v[:, column] for v in gain)), choice.plateau, choice.trial))
     return replace(curve, choices=tuple(decided))
 
 

@@ -88,7 +88,8 @@ def decide(choices: Sequence[Choice], ks: FloatArray, gains: FloatArray, decidin
         last, before = int(columns[end - 1]), k
         decided[start : last + 1] = k
     chosen = gains[[rows[int(k)] for k in decided], np.arange(len(choices))]
-    losing = ~np.asarray(deciding) & (chosen < (1.0 - PLATEAU) * gains[0])
+    trial = np.array([choice.trial for choice in choices])
+    losing = ~np.asarray(deciding) & ~trial & (chosen < (1.0 - PLATEAU) * gains[0])
     return np.where(losing, 0, decided)
 
 
@@ -113,4 +114,6 @@ def runs(choices: Sequence[Choice], ks: FloatArray, gains: FloatArray) -> list[t
 
 
 def _near(choice: Choice) -> set[int]:
+    if choice.trial:
+        return {choice.k, *choice.plateau} - {0}
     return set(choice.plateau) if choice.k else {0}

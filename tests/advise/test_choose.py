@@ -56,11 +56,13 @@ def test_a_gain_within_the_plateau_is_left_off():
     assert choose_k([1, 2, 3], gains(1.01, 1.03, 0.97), acceptance_known=True).k == 2
 
 
-def test_off_says_whether_better_acceptance_would_pay():
+def test_a_catalogue_value_alone_never_says_off():
     mid = np.array([0.95, 0.96, 0.97])
-    hopeful = choose_k([1, 2, 3], gains(*mid), acceptance_known=False, favourable=1.1 * mid)
-    assert (hopeful.k, hopeful.hopeful) == (0, True)
-    assert not choose_k([1, 2, 3], gains(*mid), acceptance_known=False, favourable=1.04 * mid).hopeful
+    trial = choose_k([1, 2, 3], gains(*mid), acceptance_known=False, favourable=1.1 * mid)
+    assert (trial.k, trial.trial, trial.cautious) == (3, True, 0)
+    costly = choose_k([1, 2, 3], gains(*mid), acceptance_known=False, favourable=1.04 * mid)
+    assert (costly.k, costly.trial) == (0, False)
+    assert choose_k([1, 2, 3], gains(*mid), acceptance_known=True, favourable=1.1 * mid).k == 0
 
 
 def test_a_catalogue_value_leaves_the_usual_k_only_for_more_than_the_plateau():
