@@ -13,8 +13,8 @@ from specadvisor.model.architecture import Architecture
 from specadvisor.serving import ServingEngine
 
 # Long serving runs hold lower clocks than a kernel benchmark of a few milliseconds: power-limited datacentre parts reach
-# this share of the rate that the kernel laws were fitted on (FlashMLA: 865 of 990 TFLOP/s on one operator; fitted on
-# published sweeps, leave-family-out: benchmarks/serving_fit.py).
+# this share of the rate that the kernel laws were fitted on (FlashMLA: 865 of 990 TFLOP/s on one operator; fits on
+# published sweeps with a family left out take 0.75 or 0.87, benchmarks/serving_fit.py).
 SUSTAINED_COMPUTE = 0.75
 SUSTAINED_FAMILIES = (80, 90, 100, 103)
 # A part whose tensor rate is capped by design never reaches its power limit: H20 has 0.37 TFLOP/s per watt, the others of
