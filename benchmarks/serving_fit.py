@@ -1,6 +1,7 @@
 """Fits the serving parameters on published sweeps and reports them leave-family-out.
 
-    python benchmarks/serving_fit.py [--start neutral] [-o REPORT.md] [--predictions LOFO.csv]
+    python benchmarks/serving_fit.py                 the scores, from the fits in benchmarks/data/sweeps/serving_folds.csv
+    python benchmarks/serving_fit.py --refit [--start neutral] [-o REPORT.md]       fits again (10 minutes), with the terms
 
 For each family (source of sweeps) the parameters are fitted on the other families by coordinate descent from the same
 start, and its rows are predicted with them: no row is predicted with parameters that saw its family. A parameter leaves
@@ -33,6 +34,8 @@ from specadvisor.validation.sweeps import read_sweeps
 
 DATA = Path(__file__).parent / "data" / "sweeps"
 CONFIGS = (str(DATA / "configs"),)
+FOLDS = DATA / "serving_folds.csv"
+ALL = "none"
 PYTHON_ENGINES = ("vllm", "sglang")
 Setting = tuple[float, ...]
 
@@ -161,6 +164,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-o", "--output", type=Path)
     parser.add_argument("--predictions", type=Path)
+    parser.add_argument("--refit", action="store_true")
     parser.add_argument("--start", choices=("physical", "neutral"), default="physical")
     arguments = parser.parse_args()
     table = read_sweeps(DATA / "dev.csv")
@@ -169,22 +173,28 @@ def main() -> None:
     families = sorted(table.family.unique())
     known = table[table.acceptance_given != "none"]
     weights = known.groupby("family").group_id.nunique().reindex(families).fillna(0.0)
-    everything = search.fit(families, weights)
-    folds = {family: search.fit([f for f in families if f != family], weights) for family in families}
+    if arguments.refit:
+        fits = {ALL: search.fit(families, weights)}
+        fits |= {family: search.fit([f for f in families if f != family], weights) for family in families}
+        pd.DataFrame.from_dict(fits, orient="index", columns=list(NAMES)).rename_axis("left_out").to_csv(
+            FOLDS, float_format="%g"
+        )
+    stored = pd.read_csv(FOLDS, index_col="left_out")
+    folds = {str(family): tuple(float(v) for v in row) for family, row in zip(stored.index, stored.to_numpy(), strict=True)}
+    everything = folds.pop(ALL)
     unseen = assembled(table, folds, lambda setting: search.at(setting)[0])
-    once = assembled(table, folds, lambda setting: predict(table, CONFIGS, "once", adjusted(setting)))
-    anchored, scored = anchor_per_series(table, unseen)
-    anchored = with_choice(anchored, table)[scored]
-    others = table[scored].reset_index(drop=True)
-    lines = ["| parameter | start | all families | left-out folds |", "|---|---|---|---|"]
-    for i, parameter in enumerate(PARAMETERS):
-        values = sorted({fold[i] for fold in folds.values()})
-        lines.append(f"| {parameter.name} | {start[i]:g} | {everything[i]:g} | {', '.join(f'{v:g}' for v in values)} |")
-    lines += report("leave-family-out", table, unseen)
-    lines += report("leave-family-out, acceptance measured once per case, drafter and tree", table, once)
-    lines += report("leave-family-out, one measured speed-up per series, the other loads", others, anchored)
-    lines += report("all families (in-sample)", table, search.at(everything)[0])
-    lines += ["", *ablation(search, folds)]
+    lines = score_lines(table, unseen)
+    if arguments.refit:
+        once = assembled(table, folds, lambda setting: predict(table, CONFIGS, "once", adjusted(setting)))
+        anchored, scored = anchor_per_series(table, unseen)
+        anchored = with_choice(anchored, table)[scored]
+        others = table[scored].reset_index(drop=True)
+        lines += parameter_lines(start, everything, folds)
+        lines += report("leave-family-out", table, unseen)
+        lines += report("leave-family-out, acceptance measured once per case, drafter and tree", table, once)
+        lines += report("leave-family-out, one measured speed-up per series, the other loads", others, anchored)
+        lines += report("all families (in-sample)", table, search.at(everything)[0])
+        lines += ["", *ablation(search, folds)]
     text = "\n".join(lines)
     print(text)
     if arguments.output:
@@ -193,10 +203,47 @@ def main() -> None:
         unseen.to_csv(arguments.predictions, index=False, float_format="%.6g")
 
 
-HEAD = (
-    "groups", "n", "argmax", "95% over families", "chosen_k", "<= 3%", "p90", "k = 3", "sign", "balanced", "throughput median",
-    "p90", "TPOT median", "p90", "rank", "inside", "drafter and k",
-)  # fmt: skip
+def score_lines(table: pd.DataFrame, predictions: pd.DataFrame) -> list[str]:
+    """The table of the README: regret of the advice and of naive policies, and the errors of the predicted speed-ups."""
+    scores = score(table, predictions)
+    names = ("acceptance known", "acceptance unknown", "all")
+    lines = [f"{'mean regret %, leave-family-out':36s}" + "".join(f"{n.replace('acceptance ', ''):>18s}" for n in names)]
+    policies = {"recommended": "the advice", "predicted": "argmax of the predictions"}
+    for policy in ("recommended", "predicted", "k = 3", "k = 5", "largest k", "always off", "best k at c = 1 kept"):
+        cells = [scores[name].regret[policy] for name in names]
+        text = "".join(f"{100 * c['mean']:7.1f} [{100 * c['low']:.1f}, {100 * c['high']:.1f}]".rjust(18) for c in cells)
+        lines.append(f"  {policies.get(policy, policy):34s}{text}")
+    counts = "".join(f"{scores[name].groups:18d}" for name in names)
+    lines += [
+        f"  {'groups':34s}{counts}",
+        "",
+        f"{'speed-ups':36s}" + "".join(f"{n.replace('acceptance ', ''):>18s}" for n in names),
+    ]
+    for label, metric in (("throughput error median / p90 %", "throughput"), ("TPOT error median / p90 %", "tpot")):
+        sizes = [scores[name].size[metric] for name in names]
+        lines.append(f"  {label:34s}" + "".join(f"{100 * x['median']:.1f} / {100 * x['p90']:.0f}".rjust(18) for x in sizes))
+    signs = [scores[name].sign["main"] for name in names]
+    lines.append(
+        f"  {'faster or slower right / balanced':34s}"
+        + "".join(f"{100 * x['accuracy']:.0f} / {100 * x['balanced']:.0f}".rjust(18) for x in signs)
+    )
+    inside = [scores[name].coverage["inside"] for name in names]
+    lines.append(f"  {'inside the stated interval %':34s}" + "".join(f"{100 * x:18.0f}" for x in inside))
+    choice = scores["all"].drafter_choice
+    lines.append(
+        f"  drafter and k together: {100 * choice['predicted']['mean']:.1f}% regret on {choice['predicted']['n']:.0f} sets, "
+        f"{100 * choice['fixed order, k = 3']['mean']:.1f}% with a fixed order of kinds and k = 3"
+    )
+    return lines
+
+
+def parameter_lines(start: Setting, everything: Setting, folds: Mapping[str, Setting]) -> list[str]:
+    """Start, the fit of all families, and what the fits without one family chose."""
+    lines = ["", markdown(["parameter", "start", "all families", "left-out folds"]), markdown(["---"] * 4)]
+    for i, parameter in enumerate(PARAMETERS):
+        chosen = ", ".join(f"{v:g}" for v in sorted({fold[i] for fold in folds.values()}))
+        lines.append(markdown([parameter.name, f"{start[i]:g}", f"{everything[i]:g}", chosen]))
+    return lines
 
 
 def assembled(table: pd.DataFrame, folds: Mapping[str, Setting], predicted: Callable[[Setting], pd.DataFrame]) -> pd.DataFrame:
@@ -208,6 +255,12 @@ def assembled(table: pd.DataFrame, folds: Mapping[str, Setting], predicted: Call
             done[setting] = predicted(setting)
         parts.append(done[setting][table.family == family])
     return pd.concat(parts).sort_index()
+
+
+HEAD = (
+    "groups", "n", "argmax", "95% over families", "chosen_k", "<= 3%", "p90", "k = 3", "sign", "balanced", "throughput median",
+    "p90", "TPOT median", "p90", "rank", "inside", "drafter and k",
+)  # fmt: skip
 
 
 def report(title: str, table: pd.DataFrame, predictions: pd.DataFrame) -> list[str]:
