@@ -34,7 +34,7 @@ def test_set_is_whole():
 def test_config(path):
     model = model_of(path)
     if row := COMPUTED.get(model.name):
-        # Rows without a model class rest on the study script alone; they are held to the same limit.
+        # Rows without a model class rest on that script alone; they are held to the same limit.
         assert model.total_parameters == pytest.approx(int(row["oracle_total"] or row["total"]), rel=1e-3)
         assert model.active_parameters == pytest.approx(int(row["active_no_embed"]), rel=1e-3)
     if (row := PUBLISHED.get(model.name)) and model.name not in ROUNDED_NAME:
