@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from specadvisor.hardware.kernel_profile import USER
 from specadvisor.kernels import error_band
+from specadvisor.kernels.parameters import find_entry
 from specadvisor.model.architecture import Attention
 from specadvisor.ranges import SIGMA_PER_MEDIAN_ERROR, Z80, FloatArray, Range
 
@@ -96,10 +98,15 @@ def step_sigma(step: StepTime, sigmas: Mapping[str, float]) -> FloatArray:
 
 def profile_states(deployment: Deployment) -> str:
     """One sentence: how well the kernel laws are known for this GPU."""
-    state = error_band(deployment.gpu, "gemm", deployment.model.weight_format, deployment.serving.id)
+    entry = find_entry(deployment.gpu, "gemm", deployment.model.weight_format, deployment.serving.id)
     meaning = {
         "measured": "measured on this GPU",
-        "sibling": "taken from GPUs of the same family",
+        "sibling": "taken from kernels of another engine or GPUs of the same family",
         "extrapolated": "family defaults, no GPU of this kind was measured",
-    }[state[2]]
-    return f"kernel times: {meaning} (median error {state[0]:.0%}, p90 {state[1]:.0%} for the matrices); calibrate to sharpen"
+    }[entry.state]
+    if own := entry.origin == USER:
+        day = entry.provenance.get("measured_on") or entry.provenance.get("fitted") or "unknown date"
+        meaning = f"your calibration of {day}" + ("" if entry.state == "measured" else ", on another engine's kernel")
+    assumed = "" if entry.error_measured else ", assumed: one shape was measured"
+    errors = f"median error {entry.median_error:.0%}, p90 {entry.p90_error:.0%} for the matrices{assumed}"
+    return f"kernel times: {meaning} ({errors})" + ("" if own else "; calibrate to sharpen")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -10,6 +9,7 @@ from specadvisor.calibration.driver import Device
 from specadvisor.calibration.rows import Row
 from specadvisor.errors import InputError
 from specadvisor.hardware import load_gpu, match_local
+from specadvisor.hardware.catalogue import unlisted_id
 from specadvisor.hardware.gpu import Gpu
 
 # Dense FLOP per clock and SM with fp32 accumulation, from the datasheet peaks of each generation's data-centre or largest part:
@@ -50,7 +50,7 @@ def unlisted(device: Device) -> Gpu:
     rate = device.sm_count * clock_hz
     peaks = {name: flops * rate for name, flops in (("bf16", bf16), ("fp16", bf16), ("fp8", fp8), ("fp4", fp4)) if flops}
     return Gpu(
-        id=re.sub(r"[^a-z0-9]+", "_", device.name.lower().replace("nvidia", "")).strip("_") or "gpu",
+        id=unlisted_id(device.name),
         name=device.name,
         family="unlisted",
         sm=capability,

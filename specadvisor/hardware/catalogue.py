@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from specadvisor.data_files import profiles_dir
+from specadvisor.data_files import profiles_dir, user_dir
 from specadvisor.errors import InputError, nearest
 from specadvisor.hardware.gpu import Gpu
 from specadvisor.hardware.gpu_file import gpu_from_table, other_names, read_gpu_file
@@ -16,6 +17,7 @@ from specadvisor.hardware.kernel_profile import load_kernel_profile
 from specadvisor.hardware.power import clock_scale
 
 HINT = "List them with: specadvisor gpus. A GPU that is not listed is one text file: profiles/gpus/README.md."
+CPU = "cpu"
 BRAND = ("nvidia", "geforce", "tesla", "quadro", "rtx")
 
 
@@ -30,9 +32,9 @@ def load_gpu(
     """The GPU called ``name``, with its kernel parameters attached.
 
     ``name``: an id or alias in any case, with dashes or spaces (``rtx-4090``, ``H100``); the marketing name that NVML prints;
-    the path of a GPU file (TOML) or of a calibration (JSON); or ``auto`` for the GPU of this machine. ``power_limit_w`` and
-    ``clock_hz`` (a locked SM clock) lower the compute, see ``power``; with ``auto`` the card's own limit counts. ``count`` is
-    the number of GPUs of the node. Kernel parameters: the user's own calibration of this GPU wins over the shipped ones.
+    the path of a GPU file (TOML) or of a calibration (JSON); ``auto`` for the GPU of this machine; or what the user has
+    calibrated outside the catalogue (``cpu``). ``power_limit_w`` and ``clock_hz`` (a locked SM clock) lower the compute, see
+    ``power``; with ``auto`` the card's own limit counts. ``count`` is the number of GPUs of the node. Kernel parameters: the user's own calibration of this GPU wins over the shipped ones.
     Raises ``InputError`` with near misses, or ``MissingDependency`` where ``auto`` finds no driver.
     """
     text = str(name).strip()
@@ -40,13 +42,13 @@ def load_gpu(
         from specadvisor.hardware.local_gpu import find_local_gpu  # NVML only when it is asked for
 
         local = find_local_gpu()
-        gpu = match_local(local.name, local.memory_bytes)
+        gpu = calibrated(unlisted_id(local.name)) or match_local(local.name, local.memory_bytes)
         power_limit_w = local.lowered_power_limit_w if power_limit_w is None else power_limit_w
         count = local.count if count is None else count
     elif text.lower().endswith((".toml", ".json")):
         gpu = _from_path(Path(text).expanduser())
     else:
-        gpu = datasheet(text)
+        gpu = calibrated(text) or datasheet(text)
     if count is not None and count < 1:
         raise InputError("number of GPUs", count, "1 or more")
     gpu = replace(
@@ -56,6 +58,28 @@ def load_gpu(
         gpus_per_node=count or gpu.gpus_per_node,
     )
     return gpu if gpu.kernels else replace(gpu, kernels=load_kernel_profile(gpu))
+
+
+def calibrated(name: str) -> Gpu | None:
+    """What the user calibrated under this id, if it is not in the catalogue: such a profile brings its own datasheet.
+
+    Raises ``InputError`` for a processor that was not calibrated: no catalogue can describe it.
+    """
+    gpu_id = re.sub(r"[^a-z0-9]+", "_", name.lower())
+    path = user_dir() / "kernels" / f"{gpu_id}.json"
+    if (_folder() / f"{gpu_id}.toml").is_file():
+        return None
+    if path.is_file():
+        return _from_path(path)
+    if gpu_id == CPU:
+        hint = "Measure it first: specadvisor calibrate --device cpu"
+        raise InputError("gpu", name, f"a processor with a calibration at {path}", hint)
+    return None
+
+
+def unlisted_id(marketing_name: str) -> str:
+    """The id under which a GPU outside the catalogue is saved."""
+    return re.sub(r"[^a-z0-9]+", "_", marketing_name.lower().replace("nvidia", "")).strip("_") or "gpu"
 
 
 @cache

@@ -13,6 +13,7 @@ from specadvisor.errors import InputError, nearest
 
 STATES = ("measured", "sibling", "extrapolated")
 ANY = "any"
+USER, SHIPPED, FAMILY = "user", "shipped", "family"
 # Engines whose kernels stand in for another engine's, best guess first.
 _LENDERS = ("vllm", "sglang", "tensorrt_llm")
 
@@ -71,7 +72,8 @@ class KernelEntry:
 
     ``operator``: a key of ``OPERATORS``. ``format``: kernel family of the weight format (gemm, moe), ``bf16`` or
     ``fp8`` for the cache (attention, mla), else ``any``. ``state``: ``measured`` on this GPU, taken from a ``sibling``
-    of its family, or ``extrapolated``. Errors are absolute relative errors on shapes that the fit did not see.
+    of its family, or ``extrapolated``. Errors are absolute relative errors on shapes that the fit did not see, or a default
+    where ``error_measured`` is False. ``origin``: the user's own calibration, the shipped profile or the family's defaults.
     """
 
     operator: str
@@ -83,6 +85,11 @@ class KernelEntry:
     p90_error: float
     provenance: Mapping[str, Any] = field(default_factory=dict)
     kernel: str = ""
+    origin: str = SHIPPED
+
+    @property
+    def error_measured(self) -> bool:
+        return not str(self.provenance.get("error_on", "")).startswith("not measured")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +115,11 @@ class KernelProfile:
         if key not in self._found:
             self._found[key] = self._search(*key)
         return self._found[key]
+
+    def in_use(self) -> tuple[KernelEntry, ...]:
+        """Entries of this GPU, and the family defaults for what they do not cover."""
+        covered = {(e.operator, e.format) for e in self.entries}
+        return (*self.entries, *(e for e in self.defaults if (e.operator, e.format) not in covered))
 
     def _search(self, operator: str, format: str, engine: str, kernel: str) -> KernelEntry:
         own = [e for e in self.entries if e.operator == operator and e.format == format]

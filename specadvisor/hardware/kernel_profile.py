@@ -5,19 +5,20 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from specadvisor.data_files import profiles_dir, user_dir, write_atomically
 from specadvisor.errors import InputError, nearest
-from specadvisor.hardware.kernel_entry import ANY, OPERATORS, STATES, Bound, KernelEntry, KernelProfile
+from specadvisor.hardware.kernel_entry import ANY, FAMILY, OPERATORS, STATES, USER, Bound, KernelEntry, KernelProfile
 
 if TYPE_CHECKING:
     from specadvisor.hardware.gpu import Gpu
 
 __all__ = [
-    "ANY", "OPERATORS", "SCHEMA_VERSION", "STATES", "Bound", "KernelEntry", "KernelProfile", "family_defaults",
+    "ANY", "FAMILY", "OPERATORS", "SCHEMA_VERSION", "STATES", "USER", "Bound", "KernelEntry", "KernelProfile", "family_defaults",
     "load_kernel_profile", "profile_to_json", "read_kernel_profile", "write_kernel_profile",
 ]  # fmt: skip
 
@@ -36,7 +37,7 @@ def load_kernel_profile(gpu: Gpu, path: str | Path | None = None) -> KernelProfi
     entries: list[KernelEntry] = []
     source = "user" if path or own.is_file() else "shipped"
     if source == "user":
-        entries += read_kernel_profile(path or own).entries
+        entries += (replace(entry, origin=USER) for entry in read_kernel_profile(path or own).entries)
     if shipped.is_file():
         entries += read_kernel_profile(shipped).entries
     return KernelProfile(gpu.id, tuple(entries), source, family_defaults(gpu))
@@ -93,7 +94,9 @@ def _default_entry(row: Mapping[str, Any], near: bool) -> KernelEntry:
     where = f"families.json: {row['operator']} {row['format']}"
     parameters = _parameters(row["operator"], row["parameters"], where)
     provenance, kernel = row.get("provenance", {}), row.get("kernel", "")
-    return KernelEntry(row["operator"], row["format"], row["engine"], parameters, state, median, p90, provenance, kernel)
+    return KernelEntry(
+        row["operator"], row["format"], row["engine"], parameters, state, median, p90, provenance, kernel, FAMILY
+    )
 
 
 def _entry(row: object, where: str) -> KernelEntry:
