@@ -31,10 +31,10 @@ def build_profile(run: Run, gpu: Gpu) -> tuple[KernelProfile, list[str]]:
 
     Stand-in kernels carry the engine ``any``: an engine that asks for them gets the state ``sibling`` and the wider error.
     """
-    from specadvisor.calibration.fit import fit_profile  # scipy and pandas: only when there is something to fit
+    from specadvisor.calibration.fit import fit_and_problems  # scipy and pandas: only when there is something to fit
 
     facts = {key: run.conditions[key] for key in _PROVENANCE if run.conditions.get(key)}
-    profile = fit_profile(as_table(run.rows), gpu, provenance=facts)
+    profile, problems = fit_and_problems(as_table(run.rows), gpu, provenance=facts)
     notes = []
     for entry in profile.entries:
         for warning in entry.provenance.get("warnings", ()):
@@ -42,5 +42,6 @@ def build_profile(run: Run, gpu: Gpu) -> tuple[KernelProfile, list[str]]:
     fitted = {e.operator for e in profile.entries}
     for operator in dict.fromkeys(r.operator for r in run.rows if r.operator in ("gemm", "attention", "moe", "all_reduce")):
         if operator not in fitted:
-            notes.append(f"{operator}: too few usable rows, the shipped parameters stay in use")
+            why = "; ".join(problem for problem in problems if problem.startswith(f"{operator} ")) or "too few usable rows"
+            notes.append(f"not fitted: {why}; the parameters from before stay in use")
     return profile, notes

@@ -22,7 +22,7 @@ def make_cpu_plan(*, quick: bool = False, model: Architecture | None = None, tp:
     seconds = point_s or (0.05 if quick else 0.25)
     shapes = model_shapes(model, tp)[:5] if model else (QUICK_SHAPES if quick else SHAPES)
     products = tuple(GemmPoint("fp32", m, n, k) for n, k in shapes for m in (QUICK_ROWS if quick else ROWS))
-    contexts = ((1, 2048),) if quick else ((1, 2048), (1, 8192), (4, 2048))
+    contexts = ((1, 4096), (4, 2048)) if quick else ((1, 2048), (1, 8192), (4, 2048))
     attention = tuple(
         AttentionPoint(b, q, s, group, 2, 64, "fp32")
         for b, s in contexts

@@ -20,10 +20,16 @@ def with_single_row_kernel(profile: KernelProfile, rows: Sequence[Row], gpu: Gpu
     The law has such a step for engines whose kernels change with the rows (``row_limit``, ``wide_factor``); here it is at
     one row. For more rows nothing changes: memory / em * wide_factor is what the fit found without the single rows.
     """
+    profile = replace(profile, entries=tuple(_labelled(entry) for entry in profile.entries))
     single = [r for r in rows if r.operator == "gemm" and r.m == 1]
     if not single:
         return profile
     return replace(profile, entries=tuple(_with_step(e, single, gpu) if e.operator == "gemm" else e for e in profile.entries))
+
+
+def _labelled(entry: KernelEntry) -> KernelEntry:
+    """The laws have no fp32 kernels: what was measured stands in for 16-bit weights and caches, and says so."""
+    return replace(entry, provenance={**entry.provenance, "measured_format": FORMAT})
 
 
 def _with_step(entry: KernelEntry, single: Sequence[Row], gpu: Gpu) -> KernelEntry:

@@ -53,6 +53,13 @@ def fit_profile(
 
     Raises ``InputError`` if nothing can be fitted. What was used, dropped and warned about stands in each entry's provenance.
     """
+    return fit_and_problems(measurements, gpu, source=source, provenance=provenance)[0]
+
+
+def fit_and_problems(
+    measurements: pd.DataFrame, gpu: str | Gpu, *, source: str = "user", provenance: Mapping[str, Any] | None = None
+) -> tuple[KernelProfile, list[str]]:
+    """``fit_profile``, and a sentence for each (operator, format, kernel) that had too few usable rows."""
     gpu = load_gpu(gpu) if isinstance(gpu, str) else gpu
     frame = check_measurements(measurements)
     defaults = {(e.operator, e.format): e.parameters for e in reversed(family_defaults(gpu))}
@@ -63,13 +70,13 @@ def fit_profile(
         try:
             fitted = fit_table(gpu, operator, format, rows, defaults.get((operator, family)))
         except InputError as error:
-            problems.append(f"{operator} {format} {kernel or engine}: {error.value}")
+            problems.append(f"{operator} {format} {kernel or engine}: {error.value}, {FEWEST_ROWS} are needed")
             continue
         entries.append((len(fitted.used), entry_of(fitted, operator, family, engine, kernel, provenance or {})))
     if not entries:
         raise InputError("measurements", "; ".join(problems) or "no rows", f"{FEWEST_ROWS} or more usable rows of one operator")
     entries.sort(key=lambda pair: -pair[0])
-    return KernelProfile(gpu.id, tuple(entry for _, entry in entries), source, family_defaults(gpu))
+    return KernelProfile(gpu.id, tuple(entry for _, entry in entries), source, family_defaults(gpu)), problems
 
 
 def fit_table(gpu: Gpu, operator: str, format: str, rows: pd.DataFrame, prior: Mapping[str, float] | None = None) -> Fitted:

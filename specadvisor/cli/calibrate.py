@@ -24,8 +24,8 @@ FAILED, INTERRUPTED = 1, 130
 
 
 def calibrate(
-    gpu: Annotated[str, typer.Option("--gpu", "-g", help="auto, or the id of the GPU that is measured.")] = "auto",
-    device: Annotated[str, typer.Option(help="cuda, or cpu to measure the processor.")] = "cuda",
+    gpu: Annotated[str, typer.Option("--gpu", "-g", help="auto, or the id of the GPU that is measured, or cpu.")] = "auto",
+    device: Annotated[str, typer.Option(help="cuda, or cpu to measure the processor (as --gpu cpu does).")] = "cuda",
     quick: Annotated[bool, typer.Option("--quick", help="Fewer points: under 15 seconds on a datacentre GPU.")] = False,
     model: Annotated[
         str | None, typer.Option("--model", "-m", help="Measure this model's own weight shapes and heads.")
@@ -35,7 +35,9 @@ def calibrate(
     only: Annotated[list[str] | None, typer.Option("--gemm", help="Only this weight format; may be repeated.")] = None,
     index: Annotated[int, typer.Option(help="Which GPU of this machine, counted as CUDA counts.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Profile file (.json) or folder instead of your own profiles.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and its estimated time; measure nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the plan and its time, measure nothing; needs no GPU with --gpu ID.")
+    ] = False,
     executor: Annotated[
         str | None, typer.Option(help="Dask (tcp://host:8786) or Ray (ray://host:10001) address: one run per kind of GPU.")
     ] = None,
@@ -45,6 +47,7 @@ def calibrate(
     format: opt.Format = "table",
 ) -> None:
     """Measure this GPU (or processor), fit its kernel profile and save it where --gpu auto finds it."""
+    device = "cpu" if gpu.strip().lower() == "cpu" and from_measurements is None else device
     if executor is not None:
         from specadvisor.calibration.fleet import check_address
 
@@ -117,7 +120,7 @@ def _show_plan(gpu: str, device: str, options: dict[str, Any], format: str) -> N
 
 
 def _fit_only(gpu: str, table: Path, out: Path | None, format: str) -> None:
-    from specadvisor.calibration.fit import fit_profile
+    from specadvisor.calibration.fit import fit_and_problems
     from specadvisor.calibration.measurements import read_measurements
     from specadvisor.calibration.save import target_path
     from specadvisor.hardware import load_gpu
@@ -126,9 +129,14 @@ def _fit_only(gpu: str, table: Path, out: Path | None, format: str) -> None:
     rows = read_measurements(table)
     found = load_gpu(gpu)
     path = target_path(found.id, out)
-    profile = fit_profile(rows, found, provenance={"table": table.name})
+    profile, problems = fit_and_problems(rows, found, provenance={"table": table.name})
     write_kernel_profile(profile, path)
-    _emit("Fitted", profile_rows(profile), format)
+    _emit(f"Fitted {profile.gpu}", profile_rows(profile), format)
+    used = sum(int(e.provenance["rows"]) for e in profile.entries)
+    opt.note(f"{used} of {len(rows)} rows used")
+    for problem in problems:
+        opt.note(f"not fitted: {problem}")
+    _note_details(profile)
     opt.note(f"profile written to {path}")
 
 
@@ -141,24 +149,44 @@ def _fleet(address: str, options: dict[str, Any], out: Path | None, format: str)
 
 def profile_rows(profile: KernelProfile) -> list[dict[str, Any]]:
     """One row per fitted entry: what was fitted, on how many rows, how well on shapes that the fit did not see."""
+    from specadvisor.report.kernels import dropped_text, error_text, measured_format
+
     return [
         {
             "operator": e.operator,
-            "format": e.format,
+            "format": measured_format(e),
             "engine": e.engine,
             "kernel": e.kernel,
             "rows": e.provenance.get("rows", ""),
-            "median error": f"{e.median_error:.1%}",
-            "p90 error": f"{e.p90_error:.1%}",
+            "left out": dropped_text(e.provenance.get("dropped", {})) or "-",
+            "median error": error_text(e.median_error, e),
+            "p90 error": error_text(e.p90_error, e),
         }
         for e in profile.entries
     ]
+
+
+# Why rows do not count, for those who measured them.
+_LEFT_OUT = {
+    "read from L2": "its operands stay in the L2 cache; rotate more operand copies (column sets)",
+    "faster than memory allows": "bytes / time is above the datasheet's bandwidth",
+    "forced kernel choice": "column auto is 0",
+}
+
+
+def _note_details(profile: KernelProfile) -> None:
+    """What the table's words mean, where they occur."""
+    for why in dict.fromkeys(why for e in profile.entries for why in e.provenance.get("dropped", {})):
+        opt.note(f"left out, {why}: {_LEFT_OUT[why]}")
+    if not all(e.error_measured for e in profile.entries):
+        opt.note("error assumed: a fit of one shape leaves no other shape to test it on; measure a second shape")
 
 
 def _show(done: Calibration, format: str) -> None:
     _emit(f"Calibrated {done.profile.gpu}", profile_rows(done.profile), format)
     for note in done.notes:
         opt.note(f"note: {note}")
+    _note_details(done.profile)
     opt.note(f"profile written to {done.path}, its measurements to {done.path.with_suffix('.csv')}")
 
 

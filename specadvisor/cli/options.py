@@ -15,6 +15,7 @@ from specadvisor.errors import InputError, nearest
 from specadvisor.ids import DRAFTERS, ENGINES, KV_FORMATS, WORKLOADS
 
 if TYPE_CHECKING:
+    from specadvisor.hardware import Gpu
     from specadvisor.report.tables import Block
 
 FORMATS = ("table", "json", "csv", "md")
@@ -154,6 +155,15 @@ Plot = Annotated[
 def note(text: str) -> None:
     """A remark for the reader, beside the machine-readable output."""
     typer.echo(text, err=True)
+
+
+def note_outdated(gpu: Gpu) -> None:
+    """A remark where the user's own calibration of ``gpu`` is older than this machine's driver or cuBLAS."""
+    if gpu.kernels and gpu.kernels.source == "user":
+        from specadvisor.calibration.freshness import outdated_note
+
+        if text := outdated_note(gpu.id):
+            note(f"note: {text}")
 
 
 def emit(text: str, output: Path | None) -> None:

@@ -48,7 +48,7 @@ class Question:
         """The advisor of the deployment."""
         from specadvisor.advise.advisor import Advisor
 
-        return Advisor(
+        advisor = Advisor(
             self.model,
             self.gpu,
             self.engine,
@@ -62,6 +62,8 @@ class Question:
             memory_fraction=self.memory_fraction,
             kv_pool_tokens=self.kv_pool,
         )
+        opt.note_outdated(advisor.deployment.gpu)
+        return advisor
 
     def load(self) -> dict[str, Any]:
         """The keyword arguments that ``recommend``, ``sweep`` and ``explain`` of an advisor share."""

@@ -34,7 +34,8 @@ def load_gpu(
     ``name``: an id or alias in any case, with dashes or spaces (``rtx-4090``, ``H100``); the marketing name that NVML prints;
     the path of a GPU file (TOML) or of a calibration (JSON); ``auto`` for the GPU of this machine; or what the user has
     calibrated outside the catalogue (``cpu``). ``power_limit_w`` and ``clock_hz`` (a locked SM clock) lower the compute, see
-    ``power``; with ``auto`` the card's own limit counts. ``count`` is the number of GPUs of the node. Kernel parameters: the user's own calibration of this GPU wins over the shipped ones.
+    ``power``; with ``auto`` the card's own limit counts. ``count`` is the number of GPUs of the node. Kernel parameters: the
+    user's own calibration of this GPU wins over the shipped ones.
     Raises ``InputError`` with near misses, or ``MissingDependency`` where ``auto`` finds no driver.
     """
     text = str(name).strip()

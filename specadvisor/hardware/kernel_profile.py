@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from specadvisor.hardware.gpu import Gpu
 
 __all__ = [
-    "ANY", "FAMILY", "OPERATORS", "SCHEMA_VERSION", "STATES", "USER", "Bound", "KernelEntry", "KernelProfile", "family_defaults",
-    "load_kernel_profile", "profile_to_json", "read_kernel_profile", "write_kernel_profile",
+    "ANY", "FAMILY", "OPERATORS", "SCHEMA_VERSION", "STATES", "USER", "Bound", "KernelEntry", "KernelProfile",
+    "family_defaults", "load_kernel_profile", "profile_to_json", "read_kernel_profile", "write_kernel_profile",
 ]  # fmt: skip
 
 SCHEMA_VERSION = 1
