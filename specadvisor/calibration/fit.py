@@ -184,6 +184,8 @@ def on_bound(operator: str, names: Iterable[str], parameters: Mapping[str, float
     for name in names:
         bound, value = OPERATORS[operator][name], parameters[name]
         low, high = value < max(bound.low, 1e-12) * 1.02, value > bound.high / 1.02
+        if high and name.startswith("sm_"):
+            continue  # such a rate means that no SM limit shows
         if (low or high) and abs(value - _NO_EFFECT.get(name, -1.0)) > 0.03 and not name.endswith("_s"):
             found.append(name)
     return found

@@ -64,7 +64,8 @@ def setting(rec: Recommendation) -> str:
     layout = "".join(
         f" {name}={value}" for name, value in (("tp", d.tp), ("ep", d.ep), ("dp", d.dp), ("pp", d.pp)) if value > 1
     )
-    return f"{d.model.name} ({d.model.weight_format}) on {gpus} x {d.gpu.id}{layout}, {d.serving.id} {d.serving.version}"
+    where = f"the processor ({d.gpu.name})" if d.gpu.family == "cpu" else f"{gpus} x {d.gpu.id}"
+    return f"{d.model.name} ({d.model.weight_format}) on {where}{layout}, {d.serving.id} {d.serving.version}"
 
 
 def _loads(rec: Recommendation) -> Table:
