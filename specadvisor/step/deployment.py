@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from specadvisor.errors import InputError
-from specadvisor.formats import KV_BYTES
 from specadvisor.hardware.gpu import Gpu
 from specadvisor.ids import resolve
 from specadvisor.model.architecture import Architecture
@@ -68,15 +67,6 @@ class Deployment:
             clock_scale=gpu.clock_scale * (self.sustained_compute if limited else 1.0),
             memory_bytes_per_s=gpu.memory_bytes_per_s * gpu.clock_scale**MEMORY_CLOCK_ELASTICITY,
         )
-
-    @property
-    def kv_element_bytes(self) -> float:
-        return KV_BYTES[self.kv_format]
-
-    @property
-    def moe_tp(self) -> int:
-        """Ranks that share one expert."""
-        return max(1, self.tp // self.ep)
 
     @property
     def floor_scale(self) -> float:
