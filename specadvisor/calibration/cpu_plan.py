@@ -26,7 +26,7 @@ def make_cpu_plan(*, quick: bool = False, model: Architecture | None = None, tp:
     attention = tuple(
         AttentionPoint(b, q, s, group, 2, 64, "fp32")
         for b, s in contexts
-        for group in ((4,) if quick else (1, 4))
+        for group in (1, 4)
         for q in ((1, 2, 4, 8) if quick else (1, 2, 4, 8, 16))
     )
     heavy_s = sum(7 * 2.0 * p.m * p.n * p.k / _FLOPS for p in products if p.m > 64)

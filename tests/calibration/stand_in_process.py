@@ -43,7 +43,7 @@ class StandIn:
 
     def _run(self, command: list[str], settings: dict[str, str]) -> subprocess.CompletedProcess[str]:
         environment = {key: value for key, value in self.environment(**settings).items() if value}
-        return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
+        return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600)
 
     def saved(self) -> list[str]:
         """Files in the user's profile folder."""

@@ -14,8 +14,11 @@ from specadvisor.calibration.cpu_plan import make_cpu_plan
 from specadvisor.calibration.entry import calibrate
 from specadvisor.calibration.rows import Row
 from specadvisor.calibration.run import Run
+from specadvisor.calibration.save import save, target_path
+from specadvisor.errors import InputError
 from specadvisor.hardware import load_gpu
 from specadvisor.hardware.gpu import Gpu
+from specadvisor.hardware.kernel_profile import KernelEntry, KernelProfile
 from specadvisor.kernels import gemm_s
 
 
@@ -32,6 +35,21 @@ def test_quick_calibration_end_to_end(tmp_path: Path, monkeypatch: pytest.Monkey
     gpu = load_gpu(str(done.path))
     seconds = gemm_s(gpu, np.array([1.0, 64.0]), 1024, 1024, "fp32", "llama_cpp")
     assert 0 < seconds[0] < seconds[1] < 1
+    entries = {entry.operator: entry for entry in done.profile.entries}
+    assert entries.keys() == {"gemm", "attention"}
+    assert all(entry.error_measured and entry.provenance["measured_format"] == "fp32" for entry in entries.values())
+
+
+def test_a_saved_processor_is_found_by_its_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPECADVISOR_HOME", str(tmp_path))
+    with pytest.raises(InputError, match="specadvisor calibrate --device cpu"):
+        load_gpu("cpu")
+    entry = KernelEntry("gemm", "bf16", "llama_cpp", load_gpu("l40s").kernels.entries[0].parameters, "measured", 0.1, 0.3)
+    save(Run(), KernelProfile("cpu", (entry,), "user"), machine(), target_path("cpu", None), datasheet=True)
+    found = load_gpu("CPU")
+    assert (found.id, found.family) == ("cpu", "cpu")
+    assert found.kernels.find("gemm", "bf16", "llama_cpp").origin == "user"
+    assert found.kernels.find("memory", "any", "llama_cpp").origin == "family"
 
 
 def machine() -> Gpu:

@@ -143,13 +143,18 @@ def test_without_nvrtc_the_extra_is_named(stand_in: StandIn) -> None:
 
 
 def test_interrupt_leaves_nothing(stand_in: StandIn, tmp_path: Path) -> None:
-    text = "from specadvisor.cli.app import main; main()"
+    text = (
+        "from specadvisor.calibration import entry\nfrom specadvisor.cli.app import main\nreal = entry.run_on_gpu\n"
+        "def announced(*arguments):\n    print('measuring', flush=True)\n    return real(*arguments)\n"
+        "entry.run_on_gpu = announced\nmain()"
+    )
     command = [sys.executable, "-c", text, "calibrate", "--out", str(tmp_path / "out")]
     environment = stand_in.environment(STAND_IN_SLEEP_MS="4")
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
-    time.sleep(3)
+    assert process.stdout is not None and process.stdout.readline() == "measuring\n"
+    time.sleep(1)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=300)
     assert process.returncode == 130, errors
     assert errors.strip() == "specadvisor: interrupted, nothing was written"
     assert not (tmp_path / "out").exists()
