@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,6 +10,9 @@ from specadvisor.cli import options as opt
 from specadvisor.cli.listing import emit_rows
 from specadvisor.errors import InputError, nearest
 from specadvisor.ids import resolve
+
+if TYPE_CHECKING:
+    from specadvisor.drafters.facts import Facts
 
 
 def drafters(
@@ -20,11 +23,16 @@ def drafters(
     """Drafting techniques, or the structure, cost and sources of one."""
     from specadvisor.drafters import FAMILIES
     from specadvisor.drafters.facts import drafter_facts, modifier_facts
+    from specadvisor.drafters.modifiers.registry import MODIFIERS
     from specadvisor.report.catalogue import details, technique_list, technique_row
+
+    def row_of(facts: Facts) -> dict[str, object]:
+        modifier = MODIFIERS.get(facts.id)
+        return technique_row(facts, modifier.takes if modifier else "")
 
     families, modifiers = [drafter_facts(kind) for kind in FAMILIES], list(modifier_facts().values())
     if name is None:
-        rows = [technique_row(facts) for facts in (*families, *modifiers)]
+        rows = [row_of(facts) for facts in (*families, *modifiers)]
         return emit_rows(
             rows,
             lambda: technique_list("Drafters", families) + technique_list("Modifiers (--with)", modifiers),
@@ -39,5 +47,5 @@ def drafters(
             found = known[resolve("drafter", text)]
         except (InputError, KeyError):
             raise InputError("drafter or modifier", name, ", ".join(known), nearest(text, known)) from None
-    row = technique_row(found)
+    row = row_of(found)
     emit_rows([row], lambda: details(found.title, row), format, output)

@@ -81,7 +81,12 @@ DrafterNames = Annotated[
         autocompletion=offer(DRAFTERS),
     ),
 ]  # fmt: skip
-Modifiers = Annotated[list[str] | None, typer.Option("--with", help="Modifier such as block-verification; may be repeated.")]
+Modifiers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--with", help="Modifier such as block-verification or tree=topk4/steps3/tokens8 (see drafters); may be repeated."
+    ),
+]
 Acceptance = Annotated[
     list[str] | None,
     typer.Option(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from specadvisor.drafters.tree import Tree
 
 OPERATING_CLASSES = {
-    0: "no extra weights: CPU or CPU memory only",
+    0: "no extra weights: CPU time and CPU memory only",
     1: "native head, ships and moves with the model",
     2: "one extra file, one layer",
     3: "extra file of 1-3 B parameters, injected keys and values, a recent engine",
@@ -40,7 +40,10 @@ class Source:
 
 @dataclass(frozen=True)
 class Facts:
-    """One technique in words. ``shape`` holds the usual sizes that a config may override."""
+    """One technique in words. ``shape`` holds the usual sizes that a config may override; ``operating_text`` says what a
+
+    modifier adds to running its drafter (drafters have a class).
+    """
 
     id: str
     title: str
@@ -50,13 +53,14 @@ class Facts:
     legality: str
     sources: tuple[Source, ...]
     operating_class: int = 0
+    operating_text: str = ""
     training_class: str = "none"
     training: tuple[str, ...] = ()
     shape: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def operating(self) -> str:
-        return OPERATING_CLASSES[self.operating_class]
+        return self.operating_text or OPERATING_CLASSES[self.operating_class]
 
     def incomplete(self) -> list[str]:
         """Names of the required statements that are missing or empty."""

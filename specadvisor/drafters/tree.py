@@ -50,7 +50,7 @@ def parse_tree(text: str) -> Tree | None:
         return None
     match = re.fullmatch(r"(?:topk(\d+)|(ddtree))/steps(\d+)/tokens(\d+)", text)
     if not match:
-        raise InputError("tree", text, "chain, topk<width>/steps<depth>/tokens<verified>, ddtree/steps<depth>/tokens<verified>")
+        raise InputError("tree", text, "chain, or a tree such as topk4/steps3/tokens8 or ddtree/steps15/tokens22")
     topk, best_first, steps, tokens = int(match[1] or 0), bool(match[2]), int(match[3]), int(match[4])
     if steps < 1 or tokens < 2:
         raise InputError("tree", text, "at least one step and two verified tokens (the root counts)")

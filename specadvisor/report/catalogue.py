@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from specadvisor.model.architecture import Attention
-from specadvisor.report.numbers import gigabytes, one_line
-from specadvisor.report.tables import Block, Lines, Table
+from specadvisor.report.blocks import Block, Lines, Table
+from specadvisor.report.numbers import gigabytes
 
 if TYPE_CHECKING:
     from specadvisor.drafters.facts import Facts
@@ -120,19 +120,17 @@ def model_details(model: Architecture, weights: Sequence[Weights]) -> list[Block
     return blocks
 
 
-def technique_row(facts: Facts) -> Row:
-    """One drafting technique or modifier as a flat row."""
+def technique_row(facts: Facts, takes: str = "") -> Row:
+    """One drafting technique or modifier as a flat row; ``takes``: the value that a modifier is given."""
     return {
-        "id": facts.id, "title": facts.title, "structure": facts.structure, "cost": facts.cost, "acceptance": facts.acceptance,
-        "legality": facts.legality, "training_class": facts.training_class, "operating": facts.operating,
-        "training": "; ".join(facts.training), "sources": " ".join(s.url for s in facts.sources),
+        "id": facts.id, "title": facts.title, "value": takes, "structure": facts.structure, "cost": facts.cost,
+        "acceptance": facts.acceptance, "legality": facts.legality, "training_class": facts.training_class,
+        "operating": facts.operating, "training": "; ".join(facts.training), "sources": " ".join(s.url for s in facts.sources),
     }  # fmt: skip
 
 
 def technique_list(title: str, items: Sequence[Facts]) -> list[Block]:
     """One line per technique."""
-    rows = tuple(
-        (f.id, one_line(f.title, 44), one_line(f.cost, 60), f.training_class, one_line(f.operating, 44)) for f in items
-    )
-    columns = ("id", "technique", "cost of a round", "training", "operating")
+    rows = tuple((f.id, f"{f.title}. Cost: {f.cost}", f.training_class, f.operating) for f in items)
+    columns = ("id", "technique and cost of a round", "training", "operating")
     return [Table(title, columns, rows, columns)]

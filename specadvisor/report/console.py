@@ -57,14 +57,14 @@ def _table(block: Table) -> str:
 
 
 def _widths(block: Table) -> list[int]:
-    """Width of each column; the widest columns of words give way until the table is as wide as ``WIDTH``."""
+    """Width of each column; the widest columns of words give way, letter by letter, until the table is as wide as ``WIDTH``."""
     widths = [max(len(cell) for cell in column) for column in zip(block.columns, *block.rows, strict=True)]
     words = [i for i, name in enumerate(block.columns) if name in block.left]
-    while words and (over := 2 * len(widths) + sum(widths) - WIDTH) > 0:
+    while words and 2 * len(widths) + sum(widths) > WIDTH:
         widest = max(words, key=lambda i: widths[i])
         if widths[widest] <= FOLDED:
             break
-        widths[widest] = max(FOLDED, widths[widest] - over)
+        widths[widest] -= 1
     return widths
 
 

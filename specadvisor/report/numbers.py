@@ -37,10 +37,3 @@ def span(values: Sequence[int]) -> str:
         else:
             parts.append([value, value])
     return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)
-
-
-def one_line(text: str, width: int = 48) -> str:
-    """The start of ``text``, cut at a word."""
-    if len(text) <= width:
-        return text
-    return text[: width - 1].rsplit(" ", 1)[0].rstrip(";,:") + " …"

@@ -75,7 +75,10 @@ def score(table: pd.DataFrame, predictions: pd.DataFrame, draws: int = BOOTSTRAP
     judged = _judge(groups, rows)
     wanted: dict[str, list[str]] = {name: [i for i, g in groups.items() if keep(g)] for name, keep in SUBSETS.items()}
     for slice_ in SLICES:
-        for value in sorted(table[slice_].unique()):
+        values = (
+            table.groupby(slice_).concurrency.min().sort_values().index if slice_ == "load" else sorted(table[slice_].unique())
+        )
+        for value in values:
             wanted[f"{slice_}: {value}"] = [i for i, g in groups.items() if g.facts[slice_] == value]
     return {
         name: _score({i: judged[i] for i in members}, rows[rows.group_id.isin(set(members))], draws if name in SUBSETS else 0)

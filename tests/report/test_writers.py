@@ -12,7 +12,7 @@ from specadvisor.ranges import Range
 from specadvisor.report.console import plain, show
 from specadvisor.report.data import SCHEMA_VERSION, option_rows
 from specadvisor.report.markdown import markdown
-from specadvisor.report.numbers import milliseconds, one_line, span, times, tokens
+from specadvisor.report.numbers import milliseconds, span, times, tokens
 from specadvisor.report.tables import Lines, Table, recommendation_blocks
 from specadvisor.report.writers import csv_text, json_text, write
 
@@ -27,8 +27,6 @@ def test_numbers_as_a_reader_wants_them():
     assert [milliseconds(s) for s in (0.123, 0.0123, 0.00123)] == ["123", "12.3", "1.23"]
     assert [tokens(v) for v in (12345.6, 45.67)] == ["12,346", "45.7"]
     assert span([0, 3, 4, 5, 7]) == "0, 3-5, 7"
-    assert one_line("a short one") == "a short one"
-    assert one_line("a much longer line; that has to be cut", 20) == "a much longer …"
 
 
 def test_plain_text_aligns_words_left_and_numbers_right():

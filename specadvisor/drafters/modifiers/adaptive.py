@@ -130,7 +130,7 @@ class DCut(AdaptiveVerification):
 
     id = "d-cut"
     excludes = "budget"
-    takes = "a fixed share, or nothing to choose"
+    takes = "a fixed share, such as 0.5, or nothing: the best at each load"
     optional = True
     shares = (1.0, 0.75, 0.5, 0.25)
 
@@ -141,7 +141,7 @@ class ConfidenceScheduler(AdaptiveVerification):
 
     id = "confidence-scheduler"
     excludes = "budget"
-    takes = "a fixed share, or nothing to choose"
+    takes = "a fixed share, such as 0.5, or nothing: the best at each load"
     optional = True
     shares = (1.0, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125)
     needs_confidence = ("dspark",)

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 class Modifier:
     """Base: every hook defaults to "no effect". ``lossy``: the output distribution changes. ``takes``: what a value means,
 
-    empty = none; ``optional``: it may be left out. ``excludes``: of one such group a drafter takes one modifier.
+    empty = none, with examples as one types them; ``optional``: it may be left out. ``excludes``: of one such group a drafter
+    takes one modifier.
     """
 
     id: ClassVar[str]

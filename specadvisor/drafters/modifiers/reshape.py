@@ -26,7 +26,7 @@ class DraftWindow(Modifier):
     """
 
     id = "draft-window"
-    takes = "keys, e.g. 2048"
+    takes = "keys, such as draft-window=2048"
 
     def check(self, drafter: Drafter) -> None:
         if not self.value.isdigit() or not 16 <= int(self.value) < 2**31:
@@ -47,7 +47,7 @@ class DraftFormat(Modifier):
     """
 
     id = "draft-format"
-    takes = "a weight format, e.g. fp8"
+    takes = "a weight format, such as draft-format=fp8"
 
     def check(self, drafter: Drafter) -> None:
         weight_format(self.value)
@@ -76,7 +76,7 @@ class HeadFormat(Modifier):
     """A quantised copy of the draft head (vLLM ``draft_lm_head_quantization``; Arctic: FP8 up to batch 32)."""
 
     id = "head-format"
-    takes = "fp8 or nvfp4"
+    takes = "fp8 or nvfp4, such as head-format=fp8"
 
     def check(self, drafter: Drafter) -> None:
         if drafter.head is None:
@@ -93,7 +93,7 @@ class DraftTensorParallel(Modifier):
     """The drafter on its own number of ranks: 1 saves its collectives, and holds all its weights on one GPU."""
 
     id = "draft-tp"
-    takes = "1, or the target's tensor parallelism"
+    takes = "1, or the target's tensor parallelism, such as draft-tp=1"
 
     def check(self, drafter: Drafter) -> None:
         if not self.value.isdigit() or int(self.value) < 1:

@@ -32,7 +32,10 @@ class TreeDrafting(Modifier):
     """
 
     id = "tree"
-    takes = "topk<width>/steps<depth>/tokens<verified> or ddtree/steps<depth>/tokens<verified>"
+    takes = (
+        "topk<width>/steps<depth>/tokens<verified>, such as tree=topk4/steps3/tokens8, for heads and draft models; "
+        "ddtree/steps<depth>/tokens<drafted>, such as tree=ddtree/steps15/tokens22, for block drafters"
+    )
 
     @property
     def tree(self) -> Tree:

@@ -139,7 +139,7 @@ class Combined(LengthFactor):
     """
 
     id = "combine"
-    takes = "ngram or suffix"
+    takes = "ngram or suffix, such as combine=ngram"
 
     def check(self, drafter: Drafter) -> None:
         if self.value not in ("ngram", "suffix"):

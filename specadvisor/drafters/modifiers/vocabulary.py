@@ -30,7 +30,7 @@ class DraftVocabulary(Modifier):
 
     id = "draft-vocab"
     excludes = "head rows"
-    takes = "rows of the draft head, e.g. 32000"
+    takes = "rows of the draft head, such as draft-vocab=32000"
 
     @property
     def rows(self) -> int:
