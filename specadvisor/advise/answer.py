@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,12 +17,12 @@ from specadvisor.advise.fits import that_fit
 from specadvisor.advise.gain import gains
 from specadvisor.advise.guidelines import GuidelineTrace, trace
 from specadvisor.advise.headline import headline
+from specadvisor.advise.measure import measurement_plan
 from specadvisor.advise.options import plain_options
 from specadvisor.advise.rank import anchored, best_setting, choices, grid, plain_grid, schedule_of, scheduled
 from specadvisor.advise.recommendation import NO_DRAFTER, Curve, Load, Recommendation, Schedule, Tier
 from specadvisor.advise.standing import leader, leaders
 from specadvisor.advise.uncertainty import profile_states
-from specadvisor.advise.wording import measurement_plan
 from specadvisor.drafters import Drafter
 from specadvisor.ranges import Range
 from specadvisor.step import Deployment
@@ -48,13 +49,13 @@ def recommend(
             fixes[drafter.name] = fix
         curves[drafter.name] = _curve(deployment, load, found, drafter, plain, fix)
     plain_at = plain_options(deployment, load, plain)
-    top = leader(curves, load.workload)
+    top = leader(curves)
     fix = fixes.get(top.name) if top else None
     schedule = schedule_of(deployment, load, top, fix) if top else _never(load)
     if top:
         top = curves[top.name] = scheduled(top, load, schedule)
     best = best_setting(load, top, plain_at)
-    ahead = leaders(curves, load.concurrency, load.workload)
+    ahead = leaders(curves, load.concurrency)
     return Recommendation(
         deployment=deployment,
         load=load,
@@ -67,7 +68,7 @@ def recommend(
         memory=memory_bills(deployment, load, curves),
         warnings=(*deployment.model.warnings, *(caveats(deployment, load, top) if top else ())),
         assumptions=_assumptions(deployment, load, found, top),
-        measurement_plan=measurement_plan(deployment, load, top, command, fix),
+        measurement_plan=measurement_plan(deployment, load, top, command, fix, curves),
         excluded=found.excluded,
         break_even=_break_even(deployment, load, plain, top, gpu_price, train_gpu_hours),
         anchors=tuple(text for name, fix in fixes.items() for text in _anchor_notes(name, fix)),
@@ -82,8 +83,8 @@ def _curve(
     survival = found.survival[drafter.name]
     evaluation = grid(deployment, drafter, survival, load, load.concurrency, plain)
     gained = gains(deployment, drafter, load, evaluation, fix)
-    picked = choices(gained, evaluation, survival.known or fix is not None)
-    return Curve(drafter, survival, survival.known, evaluation, gained, picked)
+    bare = Curve(drafter, survival, survival.known, evaluation, gained, ())
+    return replace(bare, choices=choices(gained, evaluation, survival.known or fix is not None, bare.reach))
 
 
 def _traces(deployment: Deployment, curve: Curve | None) -> tuple[GuidelineTrace, ...]:

@@ -42,6 +42,13 @@ def _next_token(at: Point, now: int) -> tuple[int, str]:
         return 1, reason + f" instead of {batch:.0f}"
     cost = float(at.times_s[now + 1] / at.times_s[now] - 1.0)
     if gain > cost and fewer >= 1.0:
+        speedups = np.concatenate(([1.0], at.speedup))[now:]
+        ahead = float(speedups.max() / speedups[0] - 1.0)
+        if ahead <= PLATEAU:
+            return (
+                0,
+                f"nothing binds: more than k = {_k(at, now)} brings at most {ahead:.1%}, less than the noise of {PLATEAU:.0%}",
+            )
         return 0, f"nothing binds yet: k = {at.ks[nxt]} brings {gain:.1%} and costs {cost:.1%}"
     growth = _growth(at, now)
     name, seconds = max(growth.items(), key=lambda item: item[1])

@@ -57,17 +57,17 @@ def _sparse_per_token(case: Case) -> str | None:
 
 
 def _verify_cliff(case: Case) -> str | None:
-    layers = [m for m in case.attention if m.kind == "gqa"]
-    if not layers:
+    deployment = case.deployment
+    widths = dict.fromkeys(m.key_dim for m in case.attention if m.kind == "gqa")
+    backends = [deployment.serving.attention_backend(deployment.gpu, width) for width in widths]
+    found = [b for b in backends if not (b.packs and b.splits_kv_multi_query)]
+    if not found:
         return None
-    backend = case.deployment.serving.attention_backend(case.deployment.gpu, layers[0].key_dim)
-    lost = [] if backend.packs else ["reads the cache once per query head"]
-    lost += [] if backend.splits_kv_multi_query else ["does not split a long cache over the GPU"]
-    if not lost:
-        return None
+    lost = [] if found[0].packs else ["reads the cache once per query head"]
+    lost += [] if found[0].splits_kv_multi_query else ["does not split a long cache over the GPU"]
     return (
-        f"{backend.name} on this GPU {' and '.join(lost)} as soon as there is a draft token: expect a cliff "
-        "from k = 0 to 1 at long context."
+        f"{found[0].name} on this GPU {' and '.join(lost)} as soon as there is a draft token: expect a cliff "
+        "from k = 0 to 1 at long context, steepest at the lowest loads."
     )
 
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from specadvisor.advise.bills import DrafterRow, MemoryBill
 from specadvisor.advise.evaluate import admitted_speculating
-from specadvisor.advise.recommendation import NO_DRAFTER, Curve, DrafterRow, Load, MemoryBill
+from specadvisor.advise.recommendation import NO_DRAFTER, Curve, Load
 from specadvisor.advise.standing import availability
 from specadvisor.ranges import Range
 from specadvisor.step import Deployment, admitted, resident
@@ -50,7 +51,7 @@ def memory_bills(deployment: Deployment, load: Load, curves: Mapping[str, Curve]
     without = float(admitted(deployment, plain, users, float(load.context)))
     bills = [
         MemoryBill(
-            NO_DRAFTER, 0, plain.total_bytes, plain.weight_bytes, 0.0, plain.reserve_bytes, plain.kv_pool_bytes,
+            NO_DRAFTER, 0, plain.total_bytes, plain.weight_bytes, 0.0, plain.reserve_bytes, 0.0, plain.kv_pool_bytes,
             plain.kv_pool_tokens, plain.kv_pool_tokens, without, without,
         )
     ]  # fmt: skip
@@ -63,8 +64,9 @@ def memory_bills(deployment: Deployment, load: Load, curves: Mapping[str, Curve]
             fits = float(admitted_speculating(deployment, drafter, drafts, users, np.asarray(float(load.context))))
             bills.append(
                 MemoryBill(
-                    drafter.name, k, memory.total_bytes, memory.weight_bytes, memory.drafter_bytes, memory.reserve_bytes,
-                    memory.kv_pool_bytes, memory.kv_pool_tokens, plain.kv_pool_tokens, fits, without,
+                    drafter.name, k, memory.total_bytes, memory.weight_bytes, memory.drafter_bytes, plain.reserve_bytes,
+                    memory.reserve_bytes - plain.reserve_bytes, memory.kv_pool_bytes, memory.kv_pool_tokens,
+                    plain.kv_pool_tokens, fits, without,
                 )
             )  # fmt: skip
     return tuple(bills)

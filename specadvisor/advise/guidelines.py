@@ -15,6 +15,7 @@ import numpy as np
 from specadvisor.advise.binding import binding_guideline
 from specadvisor.advise.evaluate import Evaluation
 from specadvisor.advise.point import Point
+from specadvisor.kernels import distinct_experts
 from specadvisor.kernels.roofline import attention_intensity, gemm_intensity, k_g1, k_g2, mla_intensity, ridge_rows
 from specadvisor.model.architecture import Attention, Moe
 from specadvisor.ranges import FloatArray
@@ -32,6 +33,7 @@ TITLES = {
     5: "choose the drafter by what it accepts and costs",
 }
 NVIDIA_TILE = 128
+MATRICES = ("gemm", "moe", "head")
 # Growth of the matrices with the rows of a verification that still counts as memory-bound.
 FREE_GROWTH = 0.10
 # Nearer to the ridge than this the roofline itself bends: growth there says nothing about the kernels.
@@ -91,7 +93,7 @@ def _first(deployment: Deployment, drafter: Drafter, at: Point) -> Guideline:
     n_out, k_in = largest.on_rank(deployment.tp)
     intensity = float(gemm_intensity(rows, n_out, k_in, largest.format))
     plain, loaded = resident(deployment), resident(deployment, drafter)
-    limit = int(k_g1(ridge, at.base_batch))
+    limit = int(k_g1(ridge, at.running))
     numbers: dict[str, Any] = {
         "ridge_rows": ridge,
         "batch": at.running,
@@ -102,21 +104,26 @@ def _first(deployment: Deployment, drafter: Drafter, at: Point) -> Guideline:
         "kv_pool_tokens": loaded.kv_pool_tokens,
         "batch_without_drafter": at.base_batch,
     }
-    moe = [la.feed_forward for la in model.layers if isinstance(la.feed_forward, Moe)]
-    expert = ""
-    if moe:
-        per_expert = rows * moe[0].top_k / moe[0].experts
-        numbers["rows_per_expert"] = per_expert
-        expert = f"; {per_expert:.1f} rows an expert"
+    experts = next((la.feed_forward for la in model.layers if isinstance(la.feed_forward, Moe)), None)
     side = "below" if rows < ridge else "above"
-    says = f"{rows:.0f} rows a GEMM are {side} the ridge of {ridge:.0f}{expert}: "
-    growth = _matrix_growth(at)
+    says = f"{rows:.0f} rows a GEMM are {side} the ridge of {ridge:.0f}"
+    growth, after = _matrix_growth(at)
     numbers["matrix_growth"] = growth
-    if rows < NEAR_RIDGE * ridge and not moe and growth > FREE_GROWTH:
+    if experts:
+        read, before = (float(distinct_experts(np.asarray(n), experts.experts, experts.top_k)) for n in (rows, at.running))
+        numbers |= {"rows_per_expert": rows * experts.top_k / experts.experts, "distinct_experts": read}
+        numbers["distinct_experts_step"] = before
+        says += f"; {read:.0f} of {experts.experts} experts are read, {rows * experts.top_k / read:.1f} rows each"
+    says += ": "
+    if rows < NEAR_RIDGE * ridge and growth > FREE_GROWTH:
         limit = _free_k(at)
         numbers["k_free"] = limit
-        says += f"by the roofline free to k = {numbers['k_g1']}, but the {model.weight_format} kernels here take {growth:+.0%}"
-        says += f" for these rows (they unpack or tile per row); within {FREE_GROWTH:.0%} up to k = {limit}"
+        says += f"by the roofline free to k = {numbers['k_g1']}, but "
+        if experts:
+            says += f"a step without drafts reads {before:.0f}, so experts and matrices take {growth:+.0%} at k = {after}"
+        else:
+            says += f"the {model.weight_format} kernels here take {growth:+.0%} at k = {after} (they unpack or tile per row)"
+        says += f"; within {FREE_GROWTH:.0%} up to k = {limit}"
     else:
         says += f"up to k = {limit} the matrices stay memory-bound"
     if at.running < at.base_batch:
@@ -125,19 +132,26 @@ def _first(deployment: Deployment, drafter: Drafter, at: Point) -> Guideline:
 
 
 def _matrices(at: Point) -> FloatArray:
-    """Seconds of the target's dense matrices and head in a verification, along k."""
-    return np.asarray(sum(at.round.get(n, 0.0) - at.draft.get(n, 0.0) for n in ("gemm", "head")) + np.zeros(at.ks.size))
+    """Seconds of the target's matrices, experts and head in a verification, along k."""
+    return np.asarray(sum(at.round.get(n, 0.0) - at.draft.get(n, 0.0) for n in MATRICES) + np.zeros(at.ks.size))
 
 
-def _matrix_growth(at: Point) -> float:
-    """By how much the matrices take longer in the chosen verification than in a plain step at equal batch, relative."""
-    base = at.base.get("gemm", 0.0) + at.base.get("head", 0.0)
-    return 0.0 if at.index is None or not base else float(_matrices(at)[at.index] / base - 1.0)
+def _plain_matrices(at: Point) -> float:
+    """The same seconds in a plain step."""
+    return sum(at.base.get(name, 0.0) for name in MATRICES)
+
+
+def _matrix_growth(at: Point) -> tuple[float, int]:
+    """(by how much the matrices take longer than in a plain step, relative, at which k): the k chosen, the first where it
+    is 0.
+    """
+    base, row = _plain_matrices(at), at.index or 0
+    return (float(_matrices(at)[row] / base - 1.0) if base else 0.0), int(at.ks[row])
 
 
 def _free_k(at: Point) -> int:
     """Largest k up to which the matrices take at most ``FREE_GROWTH`` longer than in a plain step; 0 for none."""
-    base = at.base.get("gemm", 0.0) + at.base.get("head", 0.0)
+    base = _plain_matrices(at)
     beyond = np.flatnonzero(_matrices(at) > (1.0 + FREE_GROWTH) * base)
     return int(at.ks[-1]) if not beyond.size else 0 if beyond[0] == 0 else int(at.ks[beyond[0] - 1])
 
@@ -175,6 +189,12 @@ def _tiles(deployment: Deployment, at: Point) -> tuple[Guideline, Guideline]:
         says += "; sparse attention reads its keys once per query token, no rows are free"
     if state > 0:
         says += f"; recurrent state {state:.0%}, which grows with every draft token"
+    if not backend.packs and group > 1:
+        passes = float(np.asarray(backend.tiles(2.0, group)))
+        says += "; with a draft token each query head reads the cache itself"
+        third_says = f"does not apply: {passes:.0f} passes over the cache from the first draft token on, no tile to fill"
+        third: dict[str, Any] = {"rows": group * query, "tiles": passes, "tile_waste": None, "next_aligned_k": None}
+        return Guideline(2, free, says, second), Guideline(3, None, third_says, third)
     tiles = float(np.asarray(backend.tiles(query, group)))
     waste = float(np.asarray(backend.waste(query, group)))
     aligned = backend.aligned_draft_lengths(group, 4 * NVIDIA_TILE)

@@ -8,7 +8,7 @@ import numpy as np
 
 from specadvisor.advise.choose import USUAL_K
 from specadvisor.advise.recommendation import Curve, Leader, Load, Option, Schedule, Tier
-from specadvisor.advise.standing import TO_BE_TRAINED, availability
+from specadvisor.advise.standing import TO_BE_TRAINED, availability, available, passed_over
 from specadvisor.advise.wording import loads, times
 from specadvisor.drafters.facts import TRAINING_CLASSES
 
@@ -22,13 +22,18 @@ def headline(
     curve = curves.get(schedule.drafter)
     if curve is None:
         return ("Do not speculate: no drafter can run here (the reasons are under Left out).",)
-    lines = [*_unmet(load, curves, plain), *_verdict(load, schedule, curve), *_off(schedule, load)]
+    lines = [*_unmet(load, curves, plain), *_verdict(load, schedule, curve)]
     speculates = any(tier.k for tier in schedule.tiers)
+    if speculates and curve.drafter.lossy:
+        lines.append(
+            f"{curve.name} is lossy: it changes the distribution of the output. Check quality on your own tasks first."
+        )
+    lines += [*_off(schedule, load), *_beyond(curve)]
     if not curve.acceptance_known:
         lines.append(f"Acceptance of {curve.name} is not measured: this rests on a catalogue value. See Measure next.")
         lines += [*_usual(curve, load), *_trial(schedule)]
     if speculates and not curve.acceptance_known:
-        lines += _source(curve)
+        lines += [*_source(curve), *_at_hand(load, curve, curves)]
     lines += _rivals(curve, curves, load, found)
     if curve.acceptance_known and any(not c.acceptance_known for c in curves.values()):
         lines.append("Drafters whose acceptance is only a catalogue value are listed below, not chosen.")
@@ -46,12 +51,28 @@ def _verdict(load: Load, schedule: Schedule, curve: Curve) -> list[str]:
         choice = curve.choices[0]
         sure = "" if choice.verdict == "gain" else ", not distinguishable from no speculation"
         at = f"at concurrency {load.concurrency[0]}"
-        text = f"Run {schedule.drafter} with k = {choice.k} {at}: {what} {times(choice.gain)}{sure}"
+        text = f"Run {_named(curve)} with k = {choice.k} {at}: {what} {times(choice.gain)}{sure}"
         if choice.cautious < choice.k:
             text += f"; k = {choice.cautious} is within 2% of the best and the cautious choice"
         return [text + "."]
     parts = [f"{loads(t.low, t.high)}: " + (f"k = {t.k}, {_fall(t)}" if t.k else "off") for t in schedule.tiers]
-    return [f"Run {schedule.drafter} by load, {what} over plain decoding at concurrency " + "; ".join(parts) + "."]
+    return [f"Run {_named(curve)} by load, {what} over plain decoding at concurrency " + "; ".join(parts) + "."]
+
+
+def _named(curve: Curve) -> str:
+    absent = not curve.acceptance_known and availability(curve.drafter) == TO_BE_TRAINED
+    return f"{curve.name} (once trained)" if absent else curve.name
+
+
+def _beyond(curve: Curve) -> list[str]:
+    """Says where k goes beyond the positions whose acceptance was measured."""
+    longest = max(choice.k for choice in curve.choices)
+    if curve.reach is None or longest <= curve.reach:
+        return []
+    return [
+        f"k = {longest} goes beyond what you measured (k = {curve.reach}): acceptance there is extrapolated. "
+        "Measure it at that k before you rely on it."
+    ]
 
 
 def _fall(tier: Tier) -> str:
@@ -89,14 +110,13 @@ def _trial(schedule: Schedule) -> list[str]:
 
 
 def _usual(curve: Curve, load: Load) -> list[str]:
-    """Says where the usual k stands instead of a slightly better expected one."""
+    """Says where the k nearest to the usual one stands instead of a slightly better expected one."""
     ks = curve.evaluation.k.ravel().astype(int)
-    usual = int(ks[np.argmin(np.abs(ks - USUAL_K))])
     mid = np.broadcast_to(curve.gain.mid, (ks.size, len(load.concurrency)))
-    stands = [c for c, choice in enumerate(curve.choices) if choice.k == usual != int(ks[mid[:, c].argmax()])]
+    stands = [c for c, choice in enumerate(curve.choices) if choice.k and choice.k != int(ks[mid[:, c].argmax()])]
     if not stands:
         return []
-    return [f"With a catalogue value the usual k = {usual} stands wherever nothing is more than 2% better."]
+    return [f"With a catalogue value the k nearest to the usual {USUAL_K} stands wherever nothing is more than 2% better."]
 
 
 def _source(curve: Curve) -> list[str]:
@@ -111,9 +131,24 @@ def _source(curve: Curve) -> list[str]:
     return [f"{curve.name} has to be trained for this very model unless you have one: {training}."]
 
 
+def _at_hand(load: Load, curve: Curve, curves: Mapping[str, Curve]) -> list[str]:
+    """What can run today where the leading drafter has to be trained first."""
+    other = available(curves, curve)
+    if other is None:
+        return []
+    running = [(users, choice) for users, choice in zip(load.concurrency, other.choices, strict=True) if choice.k]
+    ends = running[:1] if len(running) == 1 else [running[0], running[-1]]
+    gains = ", ".join(f"{choice.gain.mid:.2f}x at {users} with k = {choice.k}" for users, choice in ends)
+    return [f"Until then {other.name} can run ({availability(other.drafter)}): {gains}."]
+
+
 def _rivals(curve: Curve, curves: Mapping[str, Curve], load: Load, found: Sequence[Leader]) -> list[str]:
     """Other drafters that expect more at some load, and one that cannot be told from the leading one."""
-    lines = []
+    lines = [
+        f"{other.name} expects more from its catalogue value, but no published measurement of its kind stands behind that: "
+        "it does not lead."
+        for other in passed_over(curves, curve)
+    ]
     ahead = [one for one in found if one.k and one.drafter != curve.name]
     if ahead:
         lines.append("Another drafter expects more at some loads (Best drafter by load); one server runs one drafter.")

@@ -73,9 +73,11 @@ def rows_cost(case: Case) -> str | None:
     gemm = find_entry(deployment.gpu, "gemm", deployment.model.weight_format, deployment.serving.id).parameters
     if not gemm.get("row_cycles"):
         return None
+    rows, factor = gemm["row_limit"], gemm["wide_factor"]
+    beyond = "more rows cost no more" if factor == 1.0 else f"another kernel runs at {factor:.2f} times the one-row time"
     text = (
         f"{deployment.model.weight_format} kernels of {deployment.serving.id} unpack the weights once per row, up to "
-        f"{gemm['row_limit']:.0f} rows; beyond, another kernel runs at {gemm['wide_factor']:.2f} times the one-row time."
+        f"{rows:.0f} rows; beyond, {beyond}."
     )
     gains = [choice.gain.mid for choice in case.curve.choices]
     if max(gains) > 1.05 * gains[0]:

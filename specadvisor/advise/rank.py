@@ -18,7 +18,7 @@ from specadvisor.advise.schedule import make_schedule, schedule_loads
 from specadvisor.drafters import Drafter
 from specadvisor.errors import InputError
 from specadvisor.ranges import FloatArray, Range
-from specadvisor.step import Deployment, resident, target_step
+from specadvisor.step import Deployment, Memory, resident, target_step
 
 
 def grid(
@@ -43,15 +43,18 @@ def plain_grid(deployment: Deployment, load: Load, loads: Sequence[int]) -> Base
     return baseline(deployment, users, float(load.context), load.input_tokens, load.output_tokens)
 
 
-def choices(found: Gains, evaluation: Evaluation, known: bool) -> tuple[Choice, ...]:
-    """The choice of k at each load; ``known``: the acceptance, or a speed-up of this drafter, was measured."""
+def choices(found: Gains, evaluation: Evaluation, known: bool, reach: int | None) -> tuple[Choice, ...]:
+    """The choice of k at each load; ``known``: the acceptance, or a speed-up of this drafter, was measured.
+
+    ``reach``: the last position with a measured acceptance (``Curve.reach``).
+    """
     shape = np.shape(found.meets)
     gain = [np.broadcast_to(v, shape) for v in (found.gain.low, found.gain.mid, found.gain.high)]
     good = np.broadcast_to(found.gain.mid * evaluation.favourable, shape)
     return tuple(
         choose_k(
             evaluation.k.ravel(), Range(*(v[:, c] for v in gain)), acceptance_known=known, plain=float(found.plain[c]),
-            favourable=good[:, c],
+            favourable=good[:, c], reach=reach,
         )
         for c in range(shape[1])
     )  # fmt: skip
@@ -98,7 +101,14 @@ def _over_loads(curve: Curve) -> Choice:
     gain = Range(mean(curve.gain.low), mean(curve.gain.mid), mean(curve.gain.high))
     plain = float(np.exp(np.log(np.maximum(curve.gains.plain, 1e-9)).mean()))
     good = mean(curve.gain.mid * curve.evaluation.favourable)
-    return choose_k(curve.evaluation.k.ravel(), gain, acceptance_known=curve.acceptance_known, plain=plain, favourable=good)
+    return choose_k(
+        curve.evaluation.k.ravel(),
+        gain,
+        acceptance_known=curve.acceptance_known,
+        plain=plain,
+        favourable=good,
+        reach=curve.reach,
+    )
 
 
 def scheduled(curve: Curve, load: Load, schedule: Schedule) -> Curve:
@@ -110,8 +120,13 @@ def scheduled(curve: Curve, load: Load, schedule: Schedule) -> Curve:
     for column, (users, choice) in enumerate(zip(load.concurrency, curve.choices, strict=True)):
         k = schedule.k_at(users)
         same = k == choice.k or not k
-        decided.append(choice if same else choice_at(k, ks, Range(*(v[:, column] for v in gain)), choice.plateau, choice.trial))
+        decided.append(choice if same else _moved(choice, k, ks, Range(*(v[:, column] for v in gain))))
     return replace(curve, choices=tuple(decided))
+
+
+def _moved(choice: Choice, k: int, ks: FloatArray, gain: Range) -> Choice:
+    """``choice`` at another ``k``, the one that its tier shares."""
+    return choice_at(k, ks, gain, choice.plateau, choice.trial, choice.shares)
 
 
 def schedule_of(deployment: Deployment, load: Load, curve: Curve, fix: Correction | None) -> Schedule:
@@ -121,7 +136,7 @@ def schedule_of(deployment: Deployment, load: Load, curve: Curve, fix: Correctio
     plain = plain_grid(deployment, load, loads)
     evaluation = grid(deployment, curve.drafter, curve.survival, load, loads, plain)
     found = gains(deployment, curve.drafter, load, evaluation, fix)
-    picked = choices(found, evaluation, curve.acceptance_known or fix is not None)
+    picked = choices(found, evaluation, curve.acceptance_known or fix is not None, curve.reach)
     drafter = curve.drafter.on(deployment)
     users, replicas = per_replica(np.asarray(loads, dtype=float)[None, :], deployment.dp)
     context = np.asarray(float(load.context))
@@ -133,12 +148,20 @@ def schedule_of(deployment: Deployment, load: Load, curve: Curve, fix: Correctio
     else:
         idle_gain = replicas * batch / (step_s + batch * plain.prefill_per_token_s) / plain.throughput_tok_s
     shape = (1, len(loads))
-    memory = resident(deployment, drafter)
-    held = memory.drafter_bytes + memory.drafter_kv_bytes_per_token * memory.kv_pool_tokens
+    held = held_bytes(resident(deployment), resident(deployment, drafter))
     return make_schedule(
-        curve.name, loads, picked, evaluation.k, found.gain, np.broadcast_to(idle_gain, shape)[0], float(held),
+        curve.name, loads, picked, evaluation.k, found.gain, np.broadcast_to(idle_gain, shape)[0], held,
         np.broadcast_to(idle_s, shape)[0], load.concurrency, found.plain,
     )  # fmt: skip
+
+
+def held_bytes(plain: Memory, loaded: Memory) -> float:
+    """Bytes of one GPU that a loaded drafter takes from the target's cache: weights, what is set aside to verify drafts, and
+    the share of the pool that its own cache fills.
+    """
+    per_token = loaded.kv_bytes_per_token + loaded.drafter_kv_bytes_per_token
+    own = loaded.kv_pool_bytes * loaded.drafter_kv_bytes_per_token / per_token if per_token else 0.0
+    return plain.kv_pool_bytes - loaded.kv_pool_bytes + own
 
 
 def idle_cost_s(deployment: Deployment, drafter: Drafter, batch: FloatArray, context: FloatArray) -> FloatArray:

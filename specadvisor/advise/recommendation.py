@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from specadvisor.acceptance import Survival
+    from specadvisor.advise.bills import DrafterRow, MemoryBill
     from specadvisor.advise.break_even import BreakEven
     from specadvisor.advise.gain import Gains
     from specadvisor.advise.guidelines import GuidelineTrace
@@ -91,8 +92,8 @@ class Tier:
 
     ``at_low``, ``at_high``: gain over plain decoding at the two ends. ``k`` compares with a server that has no drafter
     loaded; ``deployed_k`` is the best that a server with the drafter loaded can do (its memory is spent anyway).
-    ``held_bytes`` (one GPU) and ``idle_s`` (per step) are what a loaded drafter costs while k = 0; ``idle_speedup`` is the
-    throughput of that state over plain decoding at the tier's upper end.
+    ``held_bytes`` (one GPU: all that the target's cache loses) and ``idle_s`` (per step) are what a loaded drafter costs
+    while k = 0; ``idle_speedup`` is the throughput of that state over plain decoding at the tier's upper end.
     """
 
     low: int
@@ -143,6 +144,11 @@ class Curve:
     def name(self) -> str:
         return self.drafter.name
 
+    @property
+    def reach(self) -> int | None:
+        """The last position whose acceptance was measured; None where it is a catalogue value."""
+        return self.survival.measured[1] if self.acceptance_known and self.survival.measured else None
+
     def row(self, k: int) -> int:
         """Index of ``k`` on the first axis of the arrays."""
         return self.drafter.allowed_k().index(k)
@@ -156,45 +162,6 @@ class Best:
     k: int
     speedup: Range
     options: tuple[Option, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class DrafterRow:
-    """Guideline 5: what one drafter brings and costs; tuples run over the stated concurrencies."""
-
-    drafter: str
-    kind: str
-    acceptance_length: Range
-    acceptance_source: str
-    draft_share: float
-    memory_bytes: float
-    kv_bytes_per_token: float
-    training: str
-    operating: str
-    support: str
-    availability: str
-    best_k: tuple[int, ...]
-    speedup: tuple[Range, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryBill:
-    """Bytes of one GPU, and what the drafter does to the KV pool.
-
-    ``sequences``: requests of the load's context that fit beside ``k`` drafts each.
-    """
-
-    drafter: str
-    k: int
-    total_bytes: float
-    weight_bytes: float
-    drafter_bytes: float
-    reserve_bytes: float
-    kv_pool_bytes: float
-    kv_pool_tokens: float
-    kv_pool_tokens_without: float
-    sequences: float
-    sequences_without: float
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,7 @@ def decide(choices: Sequence[Choice], ks: FloatArray, gains: FloatArray, decidin
     logs = np.log(np.maximum(gains, 1e-9))
     decided = np.zeros(len(choices), dtype=int)
     last, before = -1, 0
-    for first, end, k in runs([choices[int(c)] for c in columns], ks, gains[:, columns]):
+    for first, end, k in runs([choices[int(c)] for c in columns]):
         start = int(columns[first])
         if last >= 0:
             between = np.arange(last + 1, start)
@@ -93,27 +93,20 @@ def decide(choices: Sequence[Choice], ks: FloatArray, gains: FloatArray, decidin
     return np.where(losing, 0, decided)
 
 
-def runs(choices: Sequence[Choice], ks: FloatArray, gains: FloatArray) -> list[tuple[int, int, int]]:
-    """(first, one past last, k): greedily the longest runs of loads with one k in every plateau.
+def runs(choices: Sequence[Choice]) -> list[tuple[int, int, int]]:
+    """(first, one past last, k): greedily the longest runs of loads that can share one k (``Choice.shares``).
 
-    The k that most loads of a run chose, of equals the one with the best mean gain; off shares a run with nothing.
+    The k that most loads of a run chose, of equals the smallest; off shares a run with nothing.
     """
     found: list[tuple[int, int, int]] = []
-    start, common = 0, _near(choices[0])
+    start, common = 0, set(choices[0].shares)
     for column in range(1, len(choices) + 1):
-        here = common & _near(choices[column]) if column < len(choices) else set()
+        here = common & set(choices[column].shares) if column < len(choices) else set()
         if here:
             common = here
             continue
         chosen = [choice.k for choice in choices[start:column]]
-        mean = {k: float(gains[np.flatnonzero(ks == k)[0], start:column].mean()) for k in common}
-        found.append((start, column, max(sorted(common), key=lambda k: (chosen.count(k), mean[k]))))
+        found.append((start, column, max(sorted(common), key=chosen.count)))
         if column < len(choices):
-            start, common = column, _near(choices[column])
+            start, common = column, set(choices[column].shares)
     return found
-
-
-def _near(choice: Choice) -> set[int]:
-    if choice.trial:
-        return {choice.k, *choice.plateau} - {0}
-    return set(choice.plateau) if choice.k else {0}

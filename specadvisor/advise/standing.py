@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from specadvisor.acceptance import parse_mix
 from specadvisor.acceptance.catalogue import targets_by_kind
 from specadvisor.acceptance.priors import shipped_table
 from specadvisor.advise.recommendation import NO_DRAFTER, Curve, Leader
@@ -37,10 +36,11 @@ def availability(drafter: Drafter) -> Availability:
     return "published for this model" if published else TO_BE_TRAINED
 
 
-def evidence_rows(kind: str, workload: str) -> int:
-    """Published rows behind the catalogue value of ``kind`` on ``workload`` (a mix: of all its parts)."""
-    cells = shipped_table().cells
-    return sum(cells[kind, part].rows for part in parse_mix(workload))
+def evidence_rows(kind: str) -> int:
+    """Published rows behind the catalogue values of ``kind``, whatever their workload: the interval of a value that was
+    carried over from other workloads is wider already.
+    """
+    return sum(cell.rows for (drafter, _), cell in shipped_table().cells.items() if drafter == kind)
 
 
 def gain_and_risk(curve: Curve) -> tuple[float, float]:
@@ -61,22 +61,22 @@ def score(curve: Curve) -> float:
     return gain - CAUTION * sigma
 
 
-def _field(curves: Mapping[str, Curve], workload: str) -> list[Curve]:
+def _field(curves: Mapping[str, Curve]) -> list[Curve]:
     """The drafters that may lead (see ``leader``)."""
     field = [c for c in curves.values() if not c.drafter.lossy] or list(curves.values())
     known = [c for c in field if c.acceptance_known]
-    return known or [c for c in field if evidence_rows(c.drafter.kind, workload)] or field
+    return known or [c for c in field if evidence_rows(c.drafter.kind)] or field
 
 
-def leader(curves: Mapping[str, Curve], workload: str) -> Curve | None:
+def leader(curves: Mapping[str, Curve]) -> Curve | None:
     """The drafter to recommend; None without any.
 
     Lossy ones only where there is nothing else. Where the user measured the acceptance of some, those are at hand: a
-    catalogue value does not displace them. A catalogue value without a single row behind it does not lead. Among the rest
-    the best score leads, but one that has to be trained gives way to an available one from which its gain cannot be told
-    (expected gains less than one standard deviation of their difference apart).
+    catalogue value does not displace them. A kind without a single published row does not lead (``passed_over``). Among the
+    rest the best score leads, but one that has to be trained gives way to an available one from which its gain cannot be
+    told (expected gains less than one standard deviation of their difference apart).
     """
-    field = _field(curves, workload)
+    field = _field(curves)
     top = max(field, key=score, default=None)
     if top is None or top.acceptance_known or availability(top.drafter) != TO_BE_TRAINED:
         return top
@@ -89,9 +89,28 @@ def leader(curves: Mapping[str, Curve], workload: str) -> Curve | None:
     return max(near, key=score, default=top)
 
 
-def leaders(curves: Mapping[str, Curve], loads: Sequence[int], workload: str) -> tuple[Leader, ...]:
+def passed_over(curves: Mapping[str, Curve], top: Curve) -> list[Curve]:
+    """Drafters with a better score than ``top``'s that did not lead only because no published row stands behind them."""
+    if top.acceptance_known:
+        return []
+    unseen = [
+        c for c in curves.values() if not c.acceptance_known and not evidence_rows(c.drafter.kind) and not c.drafter.lossy
+    ]
+    return [c for c in unseen if c.name != top.name and score(c) > score(top)]
+
+
+def available(curves: Mapping[str, Curve], top: Curve) -> Curve | None:
+    """Where ``top`` has to be trained: of the others that need not be, the one with the best gain at any load."""
+    if top.acceptance_known or availability(top.drafter) != TO_BE_TRAINED:
+        return None
+    others = [c for c in curves.values() if availability(c.drafter) != TO_BE_TRAINED and not c.drafter.lossy]
+    running = [c for c in others if any(choice.k for choice in c.choices)]
+    return max(running, key=lambda c: max(choice.gain.mid for choice in c.choices if choice.k), default=None)
+
+
+def leaders(curves: Mapping[str, Curve], loads: Sequence[int]) -> tuple[Leader, ...]:
     """The best expected gain at each load among the drafters that may lead."""
-    field = _field(curves, workload)
+    field = _field(curves)
     found = []
     for column, users in enumerate(loads):
         curve = max(field, key=lambda c: c.choices[column].gain.mid, default=None)

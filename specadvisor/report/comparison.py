@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from specadvisor.advise.recommendation import NO_DRAFTER, Recommendation
+from specadvisor.model.architecture import Attention
 from specadvisor.ranges import Range
 from specadvisor.report.blocks import Table
 from specadvisor.report.numbers import gigabytes, times, tokens
@@ -41,9 +42,10 @@ def drafters_table(rec: Recommendation) -> Table:
             interval = f" ({gain.low:.1f}-{gain.high:.1f})" if place == 0 else ""
             gains.append(f"k {k}: {gain.mid:.2f}x{interval}" if k else "off")
         known = "" if rec.curves[row.drafter].acceptance_known else "?"
+        length = (f"{row.acceptance_length.mid:.2f}{known}", f"{row.draft_share:.0%}") if row.best_k[0] else ("-", "-")
         rows.append(
             (
-                row.drafter, f"{row.acceptance_length.mid:.2f}{known}", f"{row.draft_share:.0%}", gigabytes(row.memory_bytes),
+                row.drafter, *length, gigabytes(row.memory_bytes),
                 *gains, SHORT.get(row.availability, row.availability),
             )
         )  # fmt: skip
@@ -57,11 +59,17 @@ def memory_table(rec: Recommendation) -> Table:
     rows = tuple(
         (
             bill.drafter, str(bill.k), gigabytes(bill.total_bytes), gigabytes(bill.weight_bytes), gigabytes(bill.drafter_bytes),
-            gigabytes(bill.reserve_bytes), gigabytes(bill.kv_pool_bytes), tokens(bill.kv_pool_tokens), f"{bill.sequences:,.0f}",
+            gigabytes(bill.reserve_bytes), gigabytes(bill.verify_bytes), gigabytes(bill.kv_pool_bytes),
+            tokens(bill.kv_pool_tokens), f"{bill.sequences:,.0f}",
         )
         for bill in rec.memory
         if bill.drafter in (NO_DRAFTER, rec.schedule.drafter)
     )  # fmt: skip
-    columns = ("drafter", "k", "usable", "weights", "drafter's", "reserve", "KV pool", "KV tokens", "requests")
-    title = f"Memory of one GPU in GB; requests of {rec.load.context:,} tokens that fit, with k draft tokens each"
+    columns = ("drafter", "k", "usable", "weights", "drafter's", "reserve", "verify", "KV pool", "KV tokens", "requests")
+    title = (
+        f"Memory of one GPU in GB (reserve: activations and graphs; verify: set aside to check drafts); requests of "
+        f"{rec.load.context:,} tokens that fit, with k draft tokens each"
+    )
+    if any(isinstance(la.mixer, Attention) and la.mixer.window for la in rec.deployment.model.layers):
+        title += "; layers with a sliding window keep only that of a request, so more fit than KV tokens say"
     return Table(title, columns, rows, ("drafter",))
