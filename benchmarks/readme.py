@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-BLOCK = re.compile(r"(<!-- output of: (?P<command>.+?)(?P<filter> \| .+?)? -->\n```(?:text)?\n).*?(\n```)", re.S)
+BLOCK = re.compile(r"(<!-- output of: (?P<command>.+?)(?P<filter> \| .+?)? -->\n```(?:text)?\n).*?(^```$)", re.S | re.M)
 
 
 def output(command: str, keep: str) -> str:
@@ -24,7 +24,7 @@ def output(command: str, keep: str) -> str:
     )
     if done.returncode:
         sys.exit(f"{command}: exit {done.returncode}\n{done.stderr}")
-    return "\n".join(line.rstrip() for line in done.stdout.rstrip("\n").splitlines())
+    return "".join(f"{line.rstrip()}\n" for line in done.stdout.rstrip().splitlines())
 
 
 def main() -> None:

@@ -33,6 +33,13 @@ def test_commands_exist(capsys: pytest.CaptureFixture[str]) -> None:
         assert "Usage" in capsys.readouterr().out
 
 
+def test_every_output_block_is_filled() -> None:
+    blocks = re.findall(r"<!-- output of: (.+?) -->\n```text\n(.*?)```", README, re.S)
+    assert len(blocks) == 3
+    for command, printed in blocks:
+        assert printed.strip(), f"run: python benchmarks/readme.py ({command})"
+
+
 def test_linked_pages_exist() -> None:
     for target in re.findall(r"\]\(([^)#:]+)\)", README):
         assert (Path(__file__).parents[1] / target).exists(), target
