@@ -92,9 +92,33 @@ def test_a_win_inside_the_noise_is_not_a_win(low, high, says):
 
 
 @given(st.lists(st.floats(0.1, 5), min_size=1, max_size=12), st.booleans())
-def test_the_choice_is_in_the_plateau_and_never_expected_to_lose(mid, known):
+def test_the_choice_is_in_the_plateau_and_only_a_trial_may_be_expected_to_lose(mid, known):
     ks = list(range(1, len(mid) + 1))
     choice = choose_k(ks, gains(*mid), acceptance_known=known)
-    assert choice.k in choice.plateau
-    assert choice.gain.mid >= 0.98 * max(1.0, *mid)
+    assert choice.k in choice.shares
+    if choice.trial:
+        assert not known
+        assert choice.gain.mid >= 0.98 * max(mid)
+    else:
+        assert choice.k in choice.plateau
+        assert choice.gain.mid >= 0.98 * max(1.0, *mid)
     assert choice.cautious <= choice.k
+
+
+def test_a_k_beyond_what_was_measured_needs_more_than_the_plateau():
+    within = choose_k([1, 2, 3, 4], gains(1.2, 1.4, 1.5, 1.52), acceptance_known=True, reach=3)
+    assert (within.k, within.plateau, within.shares) == (3, (3, 4), (3,))
+    assert choose_k([1, 2, 3, 4], gains(1.2, 1.4, 1.5, 1.54), acceptance_known=True, reach=3).k == 4
+
+
+def test_a_catalogue_value_takes_the_k_of_the_plateau_nearest_to_the_usual_one():
+    two_regimes = choose_k(range(3, 11), gains(1.4, 1.52, 1.52, 1.52, 1.45, 1.5, 1.53, 1.53), acceptance_known=False)
+    assert (two_regimes.k, two_regimes.plateau) == (4, (4, 5, 6, 8, 9, 10))
+    assert two_regimes.shares == (4, 5, 6)
+    assert choose_k([1, 2, 3], gains(1.5, 1.49, 1.3), acceptance_known=False).k == 2
+
+
+def test_a_tier_may_run_what_is_within_one_per_cent():
+    choice = choose_k([1, 2, 3, 4], gains(1.47, 1.478, 1.5, 1.492), acceptance_known=True)
+    assert choice.plateau == (1, 2, 3, 4)
+    assert choice.shares == (3, 4)

@@ -42,6 +42,14 @@ def test_a_load_nobody_asked_for_makes_no_tier_of_its_own():
     assert of(gain, [1, 2, 3, 4], [1, 3, 4]) == [(1, 2, 3), (3, 3, 2), (4, 4, 3)]
 
 
+def test_a_tier_is_narrower_than_the_plateau():
+    """k = 3 is within 2% of the best at every load, within 1% only up to load 2: k falls with load all the same."""
+    gain = np.array([[1.1, 1.1, 1.1, 1.1], [1.45, 1.47, 1.4, 1.3], [1.5, 1.48, 1.38, 1.28]])
+    assert of(gain, [1, 2, 4, 8], [1, 2, 4, 8]) == [(1, 2, 3), (3, 8, 2)]
+    noise = np.array([[1.1, 1.1, 1.1, 1.1], [1.49, 1.48, 1.4, 1.3], [1.5, 1.47, 1.41, 1.29]])
+    assert of(noise, [1, 2, 4, 8], [1, 2, 4, 8]) == [(1, 8, 2)]
+
+
 def test_a_tier_ends_where_the_next_k_takes_over():
     gain = np.array([[1.1] * 5, [1.2, 1.25, 1.3, 1.35, 1.4], [1.5, 1.4, 1.32, 1.28, 1.2]])
     assert of(gain, [8, 9, 10, 12, 16], [8, 16]) == [(1, 10, 3), (11, 16, 2)]
