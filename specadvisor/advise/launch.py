@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from specadvisor.advise.recommendation import NO_DRAFTER, Load, Recommendation
 from specadvisor.engines import LaunchPlan
+from specadvisor.engines.plan import MODEL
+from specadvisor.model import Architecture, load_model
+from specadvisor.model.sources import hub_id
 
 
 def launch_plan(recommendation: Recommendation, model: str = "", drafter_path: str | None = None) -> LaunchPlan:
     """What to start: the best drafter with its schedule (by requests on one replica), or plain decoding.
 
     A server with the drafter loaded runs each tier's ``deployed_k``; the plan's own k, for engines that take no schedule, is
-    the best single one. ``model``: what the engine is given to serve.
+    the best single one. ``model``: what the engine is given to serve; else the id on the hub where one is known, or a
+    placeholder.
     """
     deployment, schedule = recommendation.deployment, recommendation.schedule
     largest = -(-max(recommendation.load.concurrency) // deployment.dp)
     common = {
-        "model": model or deployment.model.name, "concurrency_max": largest, "gpu": deployment.gpu, "tp": deployment.tp,
+        "model": model or _checkpoint(deployment.model),
+        "model_is": f"{deployment.model.name} in {deployment.model.weight_format}",
+        "concurrency_max": largest, "gpu": deployment.gpu, "tp": deployment.tp,
         "dp": deployment.dp, "version": deployment.serving.version, "request_tokens": _request_tokens(recommendation.load),
     }  # fmt: skip
     curve = recommendation.curves.get(schedule.drafter)
@@ -33,6 +39,13 @@ def launch_plan(recommendation: Recommendation, model: str = "", drafter_path: s
     scheduled = {k for *_, k in tiers}
     k = scheduled.pop() if len(scheduled) == 1 else recommendation.best.k or max(t.k for t in schedule.tiers)
     return LaunchPlan(curve.drafter.kind, k, drafter_path, schedule=tuple(tiers), **common)  # type: ignore[arg-type]
+
+
+def _checkpoint(model: Architecture) -> str:
+    """What a server can load: the hub id of a model as published; re-quantised ones are other checkpoints."""
+    if (known := hub_id(model.name)) and load_model(model.name).weight_format == model.weight_format:
+        return known
+    return model.name if model.name.count("/") == 1 else MODEL
 
 
 def _request_tokens(load: Load) -> int:

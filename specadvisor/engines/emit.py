@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from specadvisor.engines import llama_cpp, sglang, tensorrt_llm, vllm
-from specadvisor.engines.plan import LaunchPlan
+from specadvisor.engines.plan import LaunchPlan, comments
 from specadvisor.errors import InputError
 from specadvisor.ids import resolve
 
@@ -25,4 +25,5 @@ def flags(engine_id: str, plan: LaunchPlan) -> str:
     engine = resolve("engine", engine_id)
     if engine not in EMITTERS:
         raise InputError("engine", engine_id, ", ".join(EMITTERS), f"Settings of {engine} are not written.")
-    return EMITTERS[engine](plan)
+    versions, rest = EMITTERS[engine](plan).split("\n", 1)
+    return f"{versions}\n{comments(*plan.placeholder_notes(rest))}{rest}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,6 +13,8 @@ from specadvisor.ids import ENGINES, resolve
 from specadvisor.serving import ServingEngine, Support, load_engine
 
 NO_DRAFTER = "none"
+# Placeholders to fill in.
+MODEL, DRAFTER = "MODEL", "DRAFTER"
 
 # A command word by word: an option that takes a value is a pair.
 Words = list[str | tuple[str, object]]
@@ -25,12 +28,14 @@ class LaunchPlan:
     ``k``. ``concurrency_max``: most requests that shall run at once on one replica, ``request_tokens``: prompt and output of
     the longest (0: unknown). ``gpu`` and ``tp`` decide which of the engine's default limits bind; without a GPU none is
     written. ``version``: the user's engine, None: the one read. ``foreign_vocabulary``: the draft model has tokens of its own.
+    ``model_is``: words for the model where ``model`` is a placeholder.
     """
 
     kind: str
     k: int
     drafter_path: str | None = None
-    model: str = "MODEL"
+    model: str = MODEL
+    model_is: str = ""
     schedule: tuple[tuple[int, int, int], ...] = ()
     concurrency_max: int = 1
     gpu: Gpu | None = None
@@ -76,7 +81,15 @@ class LaunchPlan:
     @property
     def drafter(self) -> str:
         """Path of the drafter, or a placeholder to fill in."""
-        return self.drafter_path or "DRAFTER"
+        return self.drafter_path or DRAFTER
+
+    def placeholder_notes(self, text: str) -> list[str]:
+        """What to write for each placeholder in ``text``."""
+        meanings = {
+            MODEL: f"a checkpoint of {self.model_is or 'the target'}",
+            DRAFTER: f"the {self.kind} checkpoint for this target",
+        }
+        return [f"{word}: {meaning}" for word, meaning in meanings.items() if re.search(rf"\b{word}\b", text)]
 
     @property
     def graph_batches(self) -> tuple[tuple[int, int], ...]:

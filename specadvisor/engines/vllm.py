@@ -12,6 +12,7 @@ from specadvisor.serving.graphs import vllm_count
 
 VERSIONS = "0.27 to 0.33.0"
 SCHEDULE_SINCE = "0.27"
+GRAPHS = "--max-cudagraph-capture-size"
 OWN_WEIGHTS = ("mtp", "ngram", "suffix", "dspark")
 
 
@@ -21,12 +22,14 @@ def flags(plan: LaunchPlan) -> str:
     words: Words = ["vllm serve " + shlex.quote(plan.model), *ranks(plan, "--tensor-parallel-size", "--data-parallel-size")]
     notes = [f"vLLM, written for {VERSIONS}", *engine.notes[1:]]
     if not plan.speculates:
-        return comments(*notes, "no speculation") + command([*words, *_plain_limits(plan, engine)])
+        words += _plain_limits(plan, engine)
+        return comments(*notes, "no speculation", *_graph_notes(words, engine, plan)) + command(words)
     support = supported(plan, engine)
     if plan.gpu:
         words += _limits(plan, engine)
     words.append(("--speculative-config", json.dumps(speculative_config(plan, engine))))
-    return comments(*notes, *_schedule_notes(plan, engine), support.note) + command(words)
+    notes += _schedule_notes(plan, engine)
+    return comments(*notes, *_graph_notes(words, engine, plan), support.note) + command(words)
 
 
 def speculative_config(plan: LaunchPlan, engine: ServingEngine) -> dict[str, Any]:
@@ -65,6 +68,18 @@ def _schedule_notes(plan: LaunchPlan, engine: ServingEngine) -> list[str]:
     return [graphs, *(["0 keeps the drafter loaded and idle"] if any(k == 0 for *_, k in plan.tiers) else [])]
 
 
+def _graph_notes(words: Words, engine: ServingEngine, plan: LaunchPlan) -> list[str]:
+    """What a raised ceiling of CUDA graphs costs."""
+    size = next((int(str(word[1])) for word in words if word[0] == GRAPHS), 0)
+    if not size or plan.gpu is None:
+        return []
+    default = int(engine.graph_ceiling(plan.gpu, 1, 1))
+    return [
+        f"graphs of up to {size} tokens instead of {default} take more memory and start-up time; without the option larger",
+        "batches run without a graph. If memory runs out, lower it, and check the KV cache size that the server prints",
+    ]
+
+
 def _limits(plan: LaunchPlan, engine: ServingEngine) -> Words:
     """Options for limits below the plan: running requests, and the token ceiling of full decode graphs.
 
@@ -83,7 +98,7 @@ def _limits(plan: LaunchPlan, engine: ServingEngine) -> Words:
     if budget > engine.token_budget(plan.gpu):
         words.append(("--max-num-batched-tokens", budget))
     if beyond:
-        words.append(("--max-cudagraph-capture-size", max(beyond)))
+        words.append((GRAPHS, max(beyond)))
     return words
 
 
@@ -95,5 +110,5 @@ def _plain_limits(plan: LaunchPlan, engine: ServingEngine) -> Words:
     if plan.concurrency_max > engine.max_requests(plan.gpu):
         words.append(("--max-num-seqs", plan.concurrency_max))
     if plan.concurrency_max > engine.graph_ceiling(plan.gpu, plan.concurrency_max, 1):
-        words.append(("--max-cudagraph-capture-size", vllm_count(plan.concurrency_max)))
+        words.append((GRAPHS, vllm_count(plan.concurrency_max)))
     return words

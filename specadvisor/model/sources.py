@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,6 +74,12 @@ def shipped_configs() -> dict[str, Path]:
     folder = profiles_dir() / "models"
     files = (path for path in sorted(folder.glob(f"*{SUFFIX}")) if not path.name.endswith(QUANT_SUFFIX))
     return {path.name.removesuffix(SUFFIX): path for path in files}
+
+
+def hub_id(name: str) -> str:
+    """The Hugging Face id of a shipped model, as the table of ``profiles/models/SOURCES.md`` has it; empty where unknown."""
+    text = (profiles_dir() / "models" / "SOURCES.md").read_text(encoding="utf-8")
+    return dict(re.findall(r"^\| `([^`]+)` \| (\S+/\S+) \|", text, re.MULTILINE)).get(name, "")
 
 
 def from_folder(folder: Path) -> Source:

@@ -36,3 +36,17 @@ def test_limits_of_the_question_reach_the_flags(run):
     tight = run("flags", *ASKED, "--objective", "goodput", "--max-tpot", "0.1").out
     assert "speculative" in loose
     assert "no speculation" in tight
+
+
+@pytest.mark.parametrize(
+    ("options", "model"),
+    [
+        ((), "Qwen/Qwen3-32B"),
+        (("--weights", "fp8"), "MODEL"),
+        (("--served-model", "/models/mine"), "/models/mine"),
+    ],
+)
+def test_the_served_model_can_be_loaded_or_is_a_placeholder(run, options, model):
+    text = run("flags", "-m", "qwen3-32b", "-g", "h100_sxm", "-d", "ngram", "-c", "1", *options).out
+    assert f"vllm serve {model} " in text
+    assert ("# MODEL: a checkpoint of qwen3-32b in fp8" in text) == (model == "MODEL")

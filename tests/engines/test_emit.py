@@ -115,6 +115,21 @@ def test_every_supported_drafter_passes_the_engines_schema(engine: str, kind: st
 
 
 @pytest.mark.parametrize("engine", EMITTERS)
+def test_placeholders_are_explained_and_only_those(engine: str) -> None:
+    named = flags(engine, LaunchPlan("eagle3", 4, "org/head", model="org/model.gguf"))
+    assert "MODEL" not in named and "DRAFTER" not in named
+    text = flags(engine, LaunchPlan("eagle3", 4, model_is="qwen3-32b in fp8"))
+    assert "# MODEL: a checkpoint of qwen3-32b in fp8\n# DRAFTER: the eagle3 checkpoint" in text
+
+
+def test_raised_graph_ceiling_says_what_it_costs() -> None:
+    plan = LaunchPlan("ngram", 16, concurrency_max=512, gpu=datasheet("h100_sxm"))
+    size = check_vllm(flags("vllm", plan))["--max-cudagraph-capture-size"]
+    assert f"# graphs of up to {size} tokens instead of 512 take more memory" in flags("vllm", plan)
+    assert "graphs" not in flags("vllm", LaunchPlan("ngram", 16, concurrency_max=4, gpu=datasheet("h100_sxm")))
+
+
+@pytest.mark.parametrize("engine", EMITTERS)
 def test_no_speculation_starts_the_server_without_it(engine: str) -> None:
     for plan in (LaunchPlan("none", 0), LaunchPlan("eagle3", 0)):
         assert "spec" not in CHECKERS[engine](flags(engine, plan)) and "no speculation" in flags(engine, plan)
