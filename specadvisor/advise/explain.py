@@ -16,6 +16,7 @@ from specadvisor.advise.inputs import whole
 from specadvisor.advise.rank import anchored
 from specadvisor.advise.recommendation import Load
 from specadvisor.advise.uncertainty import operator_sigmas
+from specadvisor.hardware.kernel_profile import USER
 from specadvisor.kernels.parameters import find_entry
 from specadvisor.model import Attention
 from specadvisor.ranges import Range
@@ -65,6 +66,7 @@ class Explanation:
         return explanation_dict(self)
 
 
+HOST_FACTS = ("host_s", "round_overhead_s", "draft_pass_s", "draft_layer_launch_s", "eager_layer_s")
 FORMULAS: Mapping[str, tuple[str, str]] = {
     "gemm": ("gemm", "t0 + tk K/1024 + (memory^4 + compute^4)^(1/4) per matrix, M = padded batch x (k + 1)"),
     "head": ("gemm", "the same law on hidden x vocabulary, every verified position"),
@@ -148,14 +150,19 @@ def _source(deployment: Deployment, operator: str) -> str:
     """State and origin of the parameters behind ``operator``."""
     if not operator:
         serving = deployment.serving
-        fact = serving.facts.get("host_s")
-        return f"{serving.id} {serving.version}" + (f", {fact.state}: {fact.source}" if fact else "")
+        values = ", ".join(
+            f"{name} {getattr(serving, name) * 1e3:g} ms ({serving.facts[name].state})"
+            for name in HOST_FACTS
+            if name in serving.facts
+        )
+        hidden = "hidden behind the GPU" if serving.host_overlap else "not hidden"
+        return f"{serving.id} {serving.version}: {values}; host_s is {hidden}; sources: profiles/engines/{serving.id}.toml"
     model = deployment.model
     kinds = {la.mixer.kind for la in model.layers if isinstance(la.mixer, Attention)}
     operator = "mla" if operator == "attention" and "mla" in kinds else operator
     weight = operator in ("gemm", "moe")
     name = model.weight_format if weight else deployment.kv_format if operator in ("attention", "mla") else "any"
     entry = find_entry(deployment.gpu, operator, name, deployment.serving.id)
-    origin = entry.provenance.get("source", "") if entry.provenance else ""
+    origin = "your calibration" if entry.origin == USER else entry.provenance.get("source", "")
     parameters = ", ".join(f"{key} {value:.3g}" for key, value in entry.parameters.items())
     return f"{entry.state}{': ' + str(origin) if origin else ''}; {parameters}"
