@@ -22,7 +22,7 @@ COMMANDS = {
     "explain": "Trace one point: times, guidelines, formulas, sources.",
     "sweep": "The whole grid as tidy CSV, one row per point.",
     "flags": "Settings to paste into your engine for a recommendation.",
-    "gpus": "GPUs that are known, or datasheet and kernel parameters of one.",
+    "gpus": "GPUs that are known, or datasheet and kernels of one.",
     "models": "Models that ship with specadvisor, or what one is made of.",
     "drafters": "Drafting techniques, or the facts of one.",
     "acceptance": "Fit your own acceptance; show the catalogue and its priors.",
