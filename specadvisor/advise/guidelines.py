@@ -87,9 +87,9 @@ def trace(
 
 def _first(deployment: Deployment, drafter: Drafter, at: Point) -> Guideline:
     model, gpu = deployment.model, deployment.gpu
-    ridge = ridge_rows(gpu, model.weight_format)
-    rows = at.running * at.query_tokens
     largest = max((m for la in model.layers for m in la.linears), key=lambda m: m.parameters)
+    ridge = ridge_rows(gpu, largest.format)
+    rows = at.running * at.query_tokens
     n_out, k_in = largest.on_rank(deployment.tp)
     intensity = float(gemm_intensity(rows, n_out, k_in, largest.format))
     plain, loaded = resident(deployment), resident(deployment, drafter)
@@ -122,7 +122,7 @@ def _first(deployment: Deployment, drafter: Drafter, at: Point) -> Guideline:
         if experts:
             says += f"a step without drafts reads {before:.0f}, so experts and matrices take {growth:+.0%} at k = {after}"
         else:
-            says += f"the {model.weight_format} kernels here take {growth:+.0%} at k = {after} (they unpack or tile per row)"
+            says += f"the {largest.format} kernels here take {growth:+.0%} at k = {after} (they unpack or tile per row)"
         says += f"; within {FREE_GROWTH:.0%} up to k = {limit}"
     else:
         says += f"up to k = {limit} the matrices stay memory-bound"
