@@ -110,10 +110,14 @@ def _never(load: Load) -> Schedule:
     return Schedule(NO_DRAFTER, (tier,), 1)
 
 
+def _machine(deployment: Deployment) -> str:
+    return "the processor" if deployment.gpu.family == "cpu" else f"{deployment.ranks} GPU(s)"
+
+
 def _assumptions(deployment: Deployment, load: Load, found: Candidates, top: Curve | None) -> tuple[str, ...]:
     serving = deployment.serving
     lines = [
-        f"{serving.id} {serving.version}, one replica on {deployment.ranks} GPU(s), dp {deployment.dp}, "
+        f"{serving.id} {serving.version}, one replica on {_machine(deployment)}, dp {deployment.dp}, "
         f"KV cache {deployment.kv_format}"
     ]
     lines += serving.notes

@@ -66,8 +66,9 @@ def memory_table(rec: Recommendation) -> Table:
         if bill.drafter in (NO_DRAFTER, rec.schedule.drafter)
     )  # fmt: skip
     columns = ("drafter", "k", "usable", "weights", "drafter's", "reserve", "verify", "KV pool", "KV tokens", "requests")
+    where = "the processor" if rec.deployment.gpu.family == "cpu" else "one GPU"
     title = (
-        f"Memory of one GPU in GB (reserve: activations and graphs; verify: set aside to check drafts); requests of "
+        f"Memory of {where} in GB (reserve: activations and graphs; verify: set aside to check drafts); requests of "
         f"{rec.load.context:,} tokens that fit, with k draft tokens each"
     )
     if any(isinstance(la.mixer, Attention) and la.mixer.window for la in rec.deployment.model.layers):
