@@ -77,8 +77,8 @@ def rows_cost(case: Case) -> str | None:
     beyond = "more rows cost no more" if factor == 1.0 else f"another kernel runs at {factor:.2f} times the one-row time"
     if deployment.gpu.family == "cpu":
         return (
-            f"numpy's BLAS, which the calibration measured, packs the weights anew for more than one row: {factor:.2f} times the "
-            "bytes of a single row. An engine that keeps its weights packed pays less for verification."
+            "numpy's BLAS, which the calibration measured, packs the weights anew for more than one row: a second row costs "
+            f"{factor:.1f} times a single one. An engine that keeps its weights packed pays less for verification."
         )
     text = (
         f"{deployment.model.weight_format} kernels of {deployment.serving.id} unpack the weights once per row, up to "
