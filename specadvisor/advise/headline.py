@@ -69,10 +69,8 @@ def _beyond(curve: Curve) -> list[str]:
     longest = max(choice.k for choice in curve.choices)
     if curve.reach is None or longest <= curve.reach:
         return []
-    return [
-        f"k = {longest} goes beyond what you measured (k = {curve.reach}): acceptance there is extrapolated. "
-        "Measure it at that k before you rely on it."
-    ]
+    known = "the one number you gave" if curve.reach == 1 else f"what you measured (k = {curve.reach})"
+    return [f"k = {longest} goes beyond {known}: acceptance there is extrapolated. Measure it at that k before you rely on it."]
 
 
 def _fall(tier: Tier) -> str:
