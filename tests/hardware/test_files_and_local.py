@@ -2,14 +2,19 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from specadvisor.calibration.run import Run
+from specadvisor.calibration.save import profile_text
 from specadvisor.data_files import profiles_dir
 from specadvisor.errors import InputError, MissingDependency
 from specadvisor.hardware import load_gpu
+from specadvisor.hardware.catalogue import unlisted_id
+from specadvisor.hardware.kernel_profile import KernelProfile
 
 
 class FakeNvml(SimpleNamespace):
@@ -66,6 +71,23 @@ def test_auto_finds_the_gpu_its_count_and_a_lowered_power_limit(monkeypatch: pyt
 def test_auto_without_a_memory_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", FakeNvml(["NVIDIA GB10"], None))
     assert load_gpu("auto").id == "gb10"
+
+
+def test_auto_finds_a_calibrated_gpu_that_is_not_in_the_catalogue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPECADVISOR_HOME", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "pynvml", FakeNvml(["NVIDIA Unheard 9000"], 24564))
+    with pytest.raises(InputError, match="Unheard 9000"):
+        load_gpu("auto")
+    source = load_gpu("l40s")
+    assert source.kernels is not None
+    unlisted = replace(source, id=unlisted_id("NVIDIA Unheard 9000"), name="NVIDIA Unheard 9000")
+    path = tmp_path / "kernels" / "unheard_9000.json"
+    path.parent.mkdir()
+    path.write_text(profile_text(Run(), KernelProfile(unlisted.id, source.kernels.entries[:1]), unlisted))
+    for name in ("auto", "Unheard 9000", "unheard_9000"):
+        found = load_gpu(name)
+        assert (found.id, found.sm) == ("unheard_9000", 89)
+        assert found.kernels is not None and found.kernels.entries[0].origin == "user"
 
 
 def test_auto_says_what_to_pass_instead(monkeypatch: pytest.MonkeyPatch) -> None:
