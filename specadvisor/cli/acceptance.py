@@ -91,7 +91,7 @@ def fit(
     format: opt.Format = "table",
     output: opt.Output = None,
 ) -> None:
-    """Survival curve, acceptance length and interval from whatever you measured."""
+    """Survival curve and interval from whatever you measured."""
     from specadvisor.acceptance import fit_acceptance
 
     if not 1 <= k_max <= LARGEST_K:
@@ -112,7 +112,7 @@ def fit(
 
 @app.command()
 def show(source: Source = None, format: opt.Format = "table", output: opt.Output = None) -> None:
-    """Published rows of one source, with the rule that leaves a row out of the priors."""
+    """Published rows of one source, and why some are left out."""
     from specadvisor.acceptance.tables import rows_of, source_rows
 
     if source is None:
