@@ -1,4 +1,4 @@
-"""The engines' languages: settings are written from a plan; counters, logs and bench files are read."""
+"""The engines' languages: settings are written from a plan, results of specdec_bench are read."""
 
 from specadvisor.engines.emit import EMITTERS, flags
 from specadvisor.engines.plan import LaunchPlan
