@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -267,3 +269,9 @@ class TestPrices:
         s = np.cumprod([0.75] * 6)
         done = drafter.round(deploy(qwen8b), np.array([1.0, 64.0, 512.0]), 6.0, 500.0, 3.0, s)
         assert np.all(np.diff(done.verified_tokens) <= 0) and done.verified_tokens[0] > done.verified_tokens[-1]
+
+
+def test_values_are_shown_as_they_are_accepted() -> None:
+    shown = [example for m in MODIFIERS.values() for example in re.findall(r"such as ([\w-]+=[\w/]+)", m.takes)]
+    assert {parse_modifier(example).id for example in shown} >= {"tree", "draft-vocab", "draft-tp", "combine"}
+    assert {parse_modifier(example).tree.best_first for example in shown if example.startswith("tree=")} == {True, False}

@@ -37,6 +37,7 @@ def test_modifiers_state_everything() -> None:
     assert set(modifier_facts()) == set(MODIFIERS)
     for id_, facts in modifier_facts().items():
         assert facts.incomplete() == [], id_
+        assert facts.operating_text or facts.operating_class, id_
         if "factor" in facts.shape:
             assert facts.shape["low"] <= facts.shape["factor"] <= facts.shape["high"]
         assert set(facts.shape["engines"]) <= {"any", *ENGINES}

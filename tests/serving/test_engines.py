@@ -19,6 +19,7 @@ def test_every_engine_file_is_complete(engine_id: str) -> None:
     assert engine.id == engine_id and engine.versions and engine.version
     for name, fact in engine.facts.items():
         assert fact.state in STATES and fact.source, name
+        assert fact.state != "fitted" or "benchmarks/" in fact.source, name
     for table in ("attention", "admission"):
         assert all(row["source"] for row in data.get(table, ())), table
     assert data["graphs"]["source"] and data["token_budget"]["source"]

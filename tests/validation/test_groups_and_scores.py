@@ -93,7 +93,11 @@ def test_perfect_predictions_score_perfectly(sweeps: pd.DataFrame) -> None:
         low=sweeps.throughput_speedup * 0.99,
         high=sweeps.throughput_speedup * 1.01,
     )
-    scored = score(sweeps, measured, draws=0)["all"]
+    scores = score(sweeps, measured, draws=0)
+    assert [name for name in scores if name.startswith("load")] == [
+        f"load: {name}" for name in ("c 1", "c 2-8", "c 9-32", "c 33-128", "c >128")
+    ]
+    scored = scores["all"]
     assert scored.regret["predicted"]["mean"] == scored.size["throughput"]["p90"] == scored.size["tpot"]["p90"] == 0.0
     assert scored.sign["main"]["balanced"] == scored.order["mean"] == scored.coverage["inside"] == 1.0
     assert scored.drafter_choice["predicted"]["mean"] == 0.0
