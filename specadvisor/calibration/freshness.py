@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from specadvisor.data_files import user_dir
 
 
-def saved_conditions(gpu_id: str) -> dict[str, Any]:
-    """The conditions of the user's own calibration of this GPU; empty where there is none."""
-    path = user_dir() / "kernels" / f"{gpu_id}.json"
+def saved_conditions(path: Path) -> dict[str, Any]:
+    """The conditions in a calibration's file; empty where there are none."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -21,9 +21,12 @@ def saved_conditions(gpu_id: str) -> dict[str, Any]:
     return conditions if isinstance(conditions, dict) else {}
 
 
-def outdated_note(gpu_id: str) -> str | None:
-    """One sentence if the driver or cuBLAS of this machine is newer than that of the calibration; else ``None``."""
-    conditions = saved_conditions(gpu_id)
+def outdated_note(gpu_id: str, calibration: str = "") -> str | None:
+    """One sentence if the driver or cuBLAS of this machine is newer than that of the calibration; else ``None``.
+
+    ``calibration``: its file, if it is not among the user's own profiles.
+    """
+    conditions = saved_conditions(Path(calibration) if calibration else user_dir() / "kernels" / f"{gpu_id}.json")
     return compare(conditions, {"driver": local_driver(), "cublas": local_cublas()}) if conditions else None
 
 

@@ -164,10 +164,10 @@ def note(text: str) -> None:
 
 def note_outdated(gpu: Gpu) -> None:
     """A remark where the user's own calibration of ``gpu`` is older than this machine's driver or cuBLAS."""
-    if gpu.kernels and gpu.kernels.source == "user":
+    if gpu.kernels and gpu.kernels.calibration:
         from specadvisor.calibration.freshness import outdated_note
 
-        if text := outdated_note(gpu.id):
+        if text := outdated_note(gpu.id, gpu.kernels.calibration):
             note(f"note: {text}")
 
 

@@ -96,6 +96,7 @@ class KernelEntry:
 class KernelProfile:
     """All entries of one GPU, and behind them the defaults of its family (state and errors as they hold for this GPU).
 
+    ``calibration``: the file of the user's own entries; empty where there are none.
     Where an engine has several kernels for one format, the first one listed is the engine's own choice.
     """
 
@@ -103,6 +104,7 @@ class KernelProfile:
     entries: tuple[KernelEntry, ...]
     source: str = "shipped"
     defaults: tuple[KernelEntry, ...] = ()
+    calibration: str = ""
     _found: dict[tuple[str, str, str, str], KernelEntry] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def find(self, operator: str, format: str, engine: str, kernel: str = "") -> KernelEntry:

@@ -35,12 +35,14 @@ def load_kernel_profile(gpu: Gpu, path: str | Path | None = None) -> KernelProfi
     """
     own, shipped = user_dir() / "kernels" / f"{gpu.id}.json", profiles_dir() / "kernels" / f"{gpu.id}.json"
     entries: list[KernelEntry] = []
+    calibration = ""
     source = "user" if path or own.is_file() else "shipped"
     if source == "user":
-        entries += (replace(entry, origin=USER) for entry in read_kernel_profile(path or own).entries)
+        calibration = str(path or own)
+        entries += (replace(entry, origin=USER) for entry in read_kernel_profile(calibration).entries)
     if shipped.is_file():
         entries += read_kernel_profile(shipped).entries
-    return KernelProfile(gpu.id, tuple(entries), source, family_defaults(gpu))
+    return KernelProfile(gpu.id, tuple(entries), source, family_defaults(gpu), calibration)
 
 
 def family_defaults(gpu: Gpu) -> tuple[KernelEntry, ...]:
