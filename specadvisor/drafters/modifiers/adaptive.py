@@ -42,7 +42,7 @@ def easy_share(survival: FloatArray) -> tuple[float, float, float]:
 
 
 def length_at_budget(survival: FloatArray, k: int, budget: float) -> float:
-    """AL when ``budget`` of ``k`` drafts per request are verified on average, chosen by the drafter's confidence over all requests.
+    """AL when ``budget`` of ``k`` drafts per request are verified on average, chosen by confidence over all requests.
 
     Between two bounds, and taken half-way: a drafter that knows only whether a request is easy (``easy_share``), and one that
     knows each token's fate and spends the budget on accepted ones, 1 + min(budget, AL - 1). D-Cut's printed lengths lie at
