@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from specadvisor.errors import InputError
 from specadvisor.hardware import Gpu
 from specadvisor.kernels.parameters import as_gpu, find_entry, positive
 from specadvisor.ranges import FloatArray
@@ -21,10 +22,15 @@ class AllReduceTerms(NamedTuple):
 
 
 def all_reduce_s(gpu: str | Gpu, message_bytes: Any, ranks: Any, engine: str = "vllm") -> FloatArray:
-    """Seconds of one all-reduce of ``message_bytes`` over ``ranks`` GPUs (``all_reduce_law``); 0 for one rank."""
+    """Seconds of one all-reduce of ``message_bytes`` over ``ranks`` GPUs (``all_reduce_law``); 0 for one rank.
+
+    Raises ``InputError`` for several ranks of a GPU without a link.
+    """
     gpu = as_gpu(gpu)
     entry = find_entry(gpu, "all_reduce", "any", engine)
     ranks = positive("ranks", ranks)
+    if not gpu.link_bytes_per_s and ranks.max(initial=1.0) > 1.0:
+        raise InputError("tp (ranks)", int(ranks.max()), "1", f"{gpu.id} has no link to another GPU.")
     terms = all_reduce_terms(gpu, positive("message_bytes", message_bytes), ranks)
     return np.where(ranks > 1.0, all_reduce_law(entry.parameters, terms), 0.0)
 
@@ -33,7 +39,7 @@ def all_reduce_terms(gpu: Gpu, message_bytes: FloatArray, ranks: FloatArray) -> 
     """Traffic per GPU and direction: one-shot reads every partner's message, (n - 1) of them; two-shot (reduce-scatter, then
     all-gather; rings alike) 2 (n - 1) / n of one.
     """
-    message_s = message_bytes / gpu.link_bytes_per_s
+    message_s = message_bytes / (gpu.link_bytes_per_s or np.inf)
     return AllReduceTerms(message_s * (ranks - 1.0), message_s * 2.0 * (ranks - 1.0) / ranks, ranks - 1.0)
 
 

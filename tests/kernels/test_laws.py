@@ -220,3 +220,9 @@ def test_a_million_shapes_take_half_a_second():
     started = time.process_time()
     kernels.gemm_s("h100_sxm", m, n, k, "fp8")
     assert time.process_time() - started < 1.0
+
+
+def test_a_gpu_without_a_link_has_no_second_rank():
+    assert kernels.all_reduce_s("thor", 1e6, 1) == 0.0
+    with pytest.raises(InputError, match="thor has no link"):
+        kernels.all_reduce_s("thor", 1e6, 2)
