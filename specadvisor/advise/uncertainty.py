@@ -90,12 +90,6 @@ def log_ratio_sigma(
     return np.sqrt(variance + (prefill * sigmas["prefill"]) ** 2)
 
 
-def step_sigma(step: StepTime, sigmas: Mapping[str, float]) -> FloatArray:
-    """Log standard deviation of one absolute step time: nothing cancels here."""
-    variance = sum((seconds / step.total_s * sigmas[name]) ** 2 for name, seconds in step.components.items())
-    return np.sqrt(variance)
-
-
 def profile_states(deployment: Deployment) -> str:
     """One sentence: how well the kernel laws are known for this GPU."""
     entry = find_entry(deployment.gpu, "gemm", deployment.model.weight_format, deployment.serving.id)

@@ -61,12 +61,6 @@ def version() -> str:
     return f"{major}.{minor}"
 
 
-def supported_architectures() -> list[str]:
-    """``["sm_75", ...]`` that this NVRTC can compile for."""
-    _, numbers = _nvrtc().nvrtcGetSupportedArchs()
-    return [f"sm_{n}" for n in numbers]
-
-
 def _log(nvrtc: Any, program: Any) -> str:
     size = nvrtc.nvrtcGetProgramLogSize(program)[1]
     buffer = b" " * size

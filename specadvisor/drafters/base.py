@@ -50,7 +50,6 @@ class Round:
     draft: StepTime
     verified_tokens: FloatArray
     sequential_passes: FloatArray
-    draft_layers: FloatArray
     cpu_s: FloatArray = field(default_factory=lambda: np.zeros(()))
     round_overhead_s: FloatArray = field(default_factory=lambda: np.zeros(()))
     acceptance_length: FloatArray | None = None

@@ -49,7 +49,6 @@ class BlockDrafter(Drafter):
             draft=draft + self.launches(deployment, 1.0, layers),
             verified_tokens=self.tree.verified(k) if self.tree else k + 1.0,
             sequential_passes=k * 0.0 + 1.0,
-            draft_layers=layers,
         )
 
     def selection(self, deployment: Deployment, batch: FloatArray, k: FloatArray) -> StepTime:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from specadvisor.drafters.base import Drafter, Load, Round
+from specadvisor.drafters.base import Load, Round
 from specadvisor.drafters.facts import engine_facts
 from specadvisor.drafters.parts import Shape, decoder_layers, target_attention
 from specadvisor.drafters.sequential import SequentialDrafter
@@ -64,7 +64,6 @@ class Pard(DraftModel):
             draft=draft + self.launches(deployment, 1.0, layers),
             verified_tokens=k + 1.0,
             sequential_passes=k * 0.0 + 1.0,
-            draft_layers=layers,
         )
 
 
@@ -111,11 +110,6 @@ def small_architecture(model: Architecture) -> Architecture:
         head=head,
         tied=True, weight_format="bf16", kv_format=model.kv_format,
     )  # fmt: skip
-
-
-def at_tp_one(drafter: Drafter) -> Drafter:
-    """The same drafter on one rank (``draft_tensor_parallel_size`` 1): no collectives, the other ranks wait."""
-    return replace(drafter, draft_tp=1)
 
 
 def build(model: Architecture, small: Architecture | None, name: str, kind: str, note: str = "") -> DraftModel:

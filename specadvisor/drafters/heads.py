@@ -37,7 +37,6 @@ class Medusa(Drafter):
             draft=one.scaled(k) + self.launches(deployment, 1.0, single),
             verified_tokens=self.tree.verified(k) if self.tree else k + 1.0,
             sequential_passes=single,
-            draft_layers=single,
         )
 
 
@@ -61,7 +60,6 @@ class Hydra(Drafter):
             draft=blocks + heads + self.launches(deployment, k, k),
             verified_tokens=self.tree.verified(k) if self.tree else k + 1.0,
             sequential_passes=k,
-            draft_layers=k,
         )
 
 
@@ -83,7 +81,6 @@ class MlpSpeculator(Drafter):
             draft=one.scaled(k) + self.launches(deployment, k, k),
             verified_tokens=k + 1.0,
             sequential_passes=np.asarray(k),
-            draft_layers=k,
         )
 
 

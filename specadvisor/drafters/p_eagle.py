@@ -39,7 +39,6 @@ class PEagle(Drafter):
             draft=draft + self.launches(deployment, 1.0, layers),
             verified_tokens=k + 1.0,
             sequential_passes=k * 0.0 + 1.0,
-            draft_layers=layers,
         )
 
     def lookahead_slots(self, k: Any) -> FloatArray:

@@ -49,7 +49,6 @@ class SequentialDrafter(Drafter):
             draft=draft + launches,
             verified_tokens=self.tree.verified(k) if self.tree else k + 1.0,
             sequential_passes=k,
-            draft_layers=layers,
         )
 
     def launches_eagerly(self, serving: ServingEngine) -> bool:

@@ -29,7 +29,7 @@ class Lookahead(Drafter):
     def draft(self, deployment: Deployment, load: Load) -> Round:
         k = load.k
         zero = k * 0.0
-        return Round(StepTime(), 1.0 + (self.window + self.guesses) * k, zero, zero)
+        return Round(StepTime(), 1.0 + (self.window + self.guesses) * k, zero)
 
     def lookahead_slots(self, k: Any) -> FloatArray:
         return super().lookahead_slots((self.window + self.guesses) * k)
@@ -48,7 +48,7 @@ class TokenRecycling(Drafter):
     def draft(self, deployment: Deployment, load: Load) -> Round:
         batch, k = load.batch, load.k
         zero = k * 0.0
-        return Round(StepTime(), self.nodes + zero, zero, zero, cpu_s=batch * self.seconds_per_sequence)
+        return Round(StepTime(), self.nodes + zero, zero, cpu_s=batch * self.seconds_per_sequence)
 
     def lookahead_slots(self, k: Any) -> FloatArray:
         return super().lookahead_slots(self.nodes - 1.0 + 0.0 * k)

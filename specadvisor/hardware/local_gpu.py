@@ -18,8 +18,6 @@ class LocalGpu:
     name: str
     count: int
     memory_bytes: float | None
-    max_sm_clock_hz: float | None
-    max_memory_clock_hz: float | None
     power_limit_w: float | None
     default_power_limit_w: float | None
 
@@ -70,8 +68,6 @@ def _read(nvml: Any) -> LocalGpu:
         name=names[0],
         count=total,
         memory_bytes=ask(lambda: nvml.nvmlDeviceGetMemoryInfo(first).total),
-        max_sm_clock_hz=ask(lambda: nvml.nvmlDeviceGetMaxClockInfo(first, nvml.NVML_CLOCK_SM), 1e6),
-        max_memory_clock_hz=ask(lambda: nvml.nvmlDeviceGetMaxClockInfo(first, nvml.NVML_CLOCK_MEM), 1e6),
         power_limit_w=ask(lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(first), 1e-3),
         default_power_limit_w=ask(lambda: nvml.nvmlDeviceGetPowerManagementDefaultLimit(first), 1e-3),
     )

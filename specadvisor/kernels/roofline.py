@@ -66,17 +66,6 @@ def k_g2(group: Any, tile_rows: float = 128) -> FloatArray:
     return np.maximum(0.0, np.floor(tile_rows / np.asarray(group, dtype=np.float64) + 1e-9) - 1.0)
 
 
-def k_g3(group: Any, tiles: Any, tile_rows: float = 128) -> FloatArray:
-    """Guideline 3: draft tokens that fill ``tiles`` tiles, floor(j tile / G) - 1; the aligned choices beyond ``k_g2``."""
-    return np.maximum(0.0, np.floor(np.asarray(tiles, dtype=np.float64) * tile_rows / group + 1e-9) - 1.0)
-
-
-def tile_waste(group: Any, query_tokens: Any, tile_rows: float = 128) -> FloatArray:
-    """Share of the last tiles' rows that carry no query: 1 - G(k+1) / (tiles * tile rows)."""
-    rows = np.asarray(group, dtype=np.float64) * query_tokens
-    return 1.0 - rows / (np.ceil(rows / tile_rows - 1e-9) * tile_rows)
-
-
 def hidden_context(
     gpu: str | Gpu, active_parameters: float, kv_bytes_per_token: float, query_tokens: Any, compute: str = "bf16"
 ) -> FloatArray:

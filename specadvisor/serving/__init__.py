@@ -1,6 +1,6 @@
 """Serving engines: the facts that a cost model needs, from ``profiles/engines``."""
 
-from specadvisor.serving.attention import AttentionBackend, free_draft_length
+from specadvisor.serving.attention import AttentionBackend
 from specadvisor.serving.engine import ServingEngine
 from specadvisor.serving.facts import Fact, Support, version_key
 from specadvisor.serving.load import load_engine
@@ -10,7 +10,6 @@ __all__ = [
     "Fact",
     "ServingEngine",
     "Support",
-    "free_draft_length",
     "load_engine",
     "version_key",
 ]

@@ -17,11 +17,6 @@ import numpy as np
 from specadvisor.ranges import FloatArray
 
 
-def free_draft_length(group_size: float, tile_rows: int = 128) -> int:
-    """k = floor(T/G) - 1, never below 0: draft tokens whose rows still share the tile of the bonus token (guideline 2)."""
-    return max(0, floor(tile_rows / group_size) - 1)
-
-
 @dataclass(frozen=True, slots=True)
 class AttentionBackend:
     """One kernel; its methods take numbers or arrays (query tokens, group size) that broadcast.
@@ -31,9 +26,8 @@ class AttentionBackend:
     ``packs``: False for kernels whose query heads each read K and V for themselves as soon as there is more than one query
     token (with one they share). ``splits_kv_multi_query``: False where the cache is not split over SMs at more than one
     query token, so that only batch * KV heads * tiles blocks work. ``per_token``: every query token reads the cache itself.
-    ``head_slots``: heads that share a tile come in these numbers only (empty: any). ``tile_costs``: cost of a pass over the
-    cache relative to the smallest tile, where the kernel is not bound by memory. ``grows_with_group``: the only tile is the
-    power of two that holds the group, if that is above ``tile_rows``.
+    ``head_slots``: heads that share a tile come in these numbers only (empty: any). ``grows_with_group``: the only
+    tile is the power of two that holds the group, if that is above ``tile_rows``.
     """
 
     name: str
@@ -43,7 +37,6 @@ class AttentionBackend:
     splits_kv_multi_query: bool = True
     per_token: bool = False
     head_slots: tuple[int, ...] = ()
-    tile_costs: tuple[float, ...] = ()
     grows_with_group: bool = False
     source: str = ""
 

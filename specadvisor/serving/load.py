@@ -71,7 +71,7 @@ def _fact(name: str, row: Mapping[str, Any], engine_id: str) -> Fact:
 
 def _attention_rule(row: Mapping[str, Any]) -> AttentionRule:
     conditions = {"kind", "sm_min", "sm_max", "head_dim_max", "kv_formats"}
-    lists = {"tile_rows", "head_slots", "tile_costs"}
+    lists = {"tile_rows", "head_slots"}
     backend: dict[str, Any] = {k: tuple(v) if k in lists else v for k, v in row.items() if k not in conditions}
     return AttentionRule(
         backend=AttentionBackend(**backend),

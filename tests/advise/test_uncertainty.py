@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from specadvisor.advise.uncertainty import acceptance_sigma, log_ratio_sigma, operator_sigmas, sigma_of_band, step_sigma
+from specadvisor.advise.uncertainty import acceptance_sigma, log_ratio_sigma, operator_sigmas, sigma_of_band
 from specadvisor.ranges import Range
 from specadvisor.step import StepTime
 
@@ -36,10 +36,6 @@ def test_acceptance_counts_only_for_the_part_that_is_not_prefill():
 def test_the_residual_is_what_is_left_when_all_else_is_known():
     step = time(gemm=1.0)
     assert log_ratio_sigma(step, step, NONE, NONE, SIGMAS, NONE, 0.08) == pytest.approx(0.08)
-
-
-def test_an_absolute_time_cancels_nothing():
-    assert step_sigma(time(gemm=0.5, attention=0.5), SIGMAS) == pytest.approx(np.hypot(0.05, 0.1))
 
 
 def test_interval_of_a_length_gives_its_sigma_back():

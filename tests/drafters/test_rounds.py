@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specadvisor.drafters import FAMILIES, load_drafter
-from specadvisor.drafters.draft_model import at_tp_one
 from specadvisor.errors import InputError
 from specadvisor.hardware import load_gpu
 from specadvisor.model import load_model
@@ -155,7 +154,7 @@ class TestMemory:
         norms = 2.0 * sum(la.norm_parameters for la in drafter.layers)
         assert four.resident_bytes == pytest.approx((drafter.resident_bytes - fusion - norms) / 4 + fusion + norms)
         assert four.kv_bytes_per_token == drafter.kv_bytes_per_token / 4
-        assert at_tp_one(drafter).on(deploy(qwen8b, tp=4)).resident_bytes == drafter.resident_bytes
+        assert replace(drafter, draft_tp=1).on(deploy(qwen8b, tp=4)).resident_bytes == drafter.resident_bytes
         with pytest.raises(InputError, match="draft-tp"):
             replace(drafter, draft_tp=2).on(deploy(qwen8b, tp=4))
 
@@ -206,7 +205,7 @@ class TestEngines:
         dep = deployment_on(model, tp=4)
         drafter = load_drafter("draft_model:llama-3.2-1b", model)
         assert "collective" in drafter.round(dep, 1.0, 3.0, 100.0, 2.0).draft.components
-        assert float(at_tp_one(drafter).round(dep, 1.0, 3.0, 100.0, 2.0).draft["collective"]) == 0.0
+        assert float(replace(drafter, draft_tp=1).round(dep, 1.0, 3.0, 100.0, 2.0).draft["collective"]) == 0.0
 
 
 def deployment_on(model: Architecture, tp: int) -> Deployment:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from specadvisor.drafters.modifiers.base import Modifier, with_accepted_factor, with_length_factor
 from specadvisor.errors import InputError
-from specadvisor.ranges import FloatArray, Range
+from specadvisor.ranges import FloatArray
 
 if TYPE_CHECKING:
     from specadvisor.drafters.base import Drafter
@@ -29,11 +29,6 @@ class LengthFactor(Modifier):
     @property
     def factor(self) -> float:
         return float(self.facts.shape["factor"])
-
-    @property
-    def factor_range(self) -> Range:
-        """The published spread of the factor."""
-        return Range(float(self.facts.shape["low"]), self.factor, float(self.facts.shape["high"]))
 
     def survival(self, survival: FloatArray, drafter: Drafter, *, workload: str, temperature: float) -> FloatArray:
         share = min(1.0, max(0.0, temperature)) if self.sampled_only else 1.0
