@@ -104,17 +104,21 @@ class Survival:
         return np.hypot(self.sigma, SIGMA_PER_LOG_K * away)
 
     def range(self, k: ArrayLike) -> Range:
-        """AL(k) with its 80% interval: normal in the logit of the rate (AL - 1) / k, so within 1 and k + 1."""
+        """AL(k) with its 80% interval: normal in the logit of the rate (AL - 1) / k, so within 1 and k + 1.
+
+        The low end is the highest of those up to k: whatever AL(k) is, more drafts never emit fewer tokens.
+        """
         index = _whole(k)
-        rate = np.clip(self.rate(index), 0.0, 1.0)
-        odds = np.divide(rate, 1.0 - rate, out=np.full(index.shape, np.inf), where=rate < 1)
-        logit_sigma = np.divide(self.sigma_at(index), 1.0 - rate, out=np.zeros(index.shape), where=rate < 1)
+        ks = np.arange(int(index.max(initial=0)) + 1)
+        rate = np.clip(self.rate(ks), 0.0, 1.0)
+        odds = np.divide(rate, 1.0 - rate, out=np.full(ks.shape, np.inf), where=rate < 1)
+        logit_sigma = np.divide(self.sigma_at(ks), 1.0 - rate, out=np.zeros(ks.shape), where=rate < 1)
         spread = np.exp(np.minimum(Z80 * logit_sigma, 300.0))
-        low, high = odds / spread, odds * spread
-        ends = [
-            1.0 + index * np.divide(end, 1.0 + end, out=np.ones(index.shape), where=np.isfinite(end)) for end in (low, high)
-        ]
-        return Range(ends[0][()], self.acceptance_length(index), ends[1][()])
+        low, high = (
+            1.0 + ks * np.divide(end, 1.0 + end, out=np.ones(ks.shape), where=np.isfinite(end))
+            for end in (odds / spread, odds * spread)
+        )
+        return Range(np.maximum.accumulate(low)[index], self.acceptance_length(index), high[index])
 
     def beyond(self, k: int) -> str:
         """What was assumed about positions up to ``k`` that the curve does not list; empty if nothing was."""

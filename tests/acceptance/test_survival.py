@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specadvisor.acceptance import Survival, from_conditional, from_cumulative, from_length, prior, with_gain
+from specadvisor.acceptance import Survival, fit_acceptance, from_conditional, from_cumulative, from_length, prior, with_gain
 from specadvisor.errors import InputError
 from specadvisor.ids import DRAFTERS
 
@@ -88,3 +88,12 @@ def test_a_factor_of_zero_accepts_nothing() -> None:
     assert float(with_gain(prior("mtp"), 0.0).acceptance_length(9)) == 1.0
     with pytest.raises(InputError):
         with_gain(prior("mtp"), -1.0)
+
+
+def test_more_drafts_never_have_a_lower_low_end() -> None:
+    everything_accepted = fit_acceptance(lengths={3: 4.0}).survival.range(range(10))
+    np.testing.assert_allclose(everything_accepted.low[:5], [1, 2, 3, 4, 4])
+    past_the_cliff = fit_acceptance(conditional=[0.8, 0.7], trained_depth=1).survival.range(range(16))
+    for interval in (everything_accepted, past_the_cliff):
+        assert np.all(np.diff(interval.low) >= 0)
+        assert np.all((interval.low <= interval.mid) & (interval.mid <= interval.high + 1e-9))
