@@ -18,7 +18,11 @@ def flags(
     output: opt.Output = None,
 ) -> None:
     """Settings to paste into vLLM, SGLang, TensorRT-LLM or llama.cpp for a recommendation."""
+    from specadvisor.engines import emitter
+
+    emitter(question.engine)
     result = question.advisor().recommend(question.loads(), **question.load())
+    text = result.flags(model=served_model, drafter_path=drafter_path)
     for line in result.headline:
         opt.note(line)
-    opt.emit(result.flags(model=served_model, drafter_path=drafter_path).rstrip("\n") + "\n", output)
+    opt.emit(text.rstrip("\n") + "\n", output)

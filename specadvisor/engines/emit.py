@@ -17,13 +17,18 @@ EMITTERS: dict[str, Callable[[LaunchPlan], str]] = {
 }
 
 
+def emitter(engine_id: str) -> Callable[[LaunchPlan], str]:
+    """What writes settings for ``engine_id``; raises ``InputError`` for an engine without one."""
+    engine = resolve("engine", engine_id)
+    if engine not in EMITTERS:
+        raise InputError("engine", engine_id, ", ".join(EMITTERS), f"Settings of {engine} are not written.")
+    return EMITTERS[engine]
+
+
 def flags(engine_id: str, plan: LaunchPlan) -> str:
     """Settings of ``plan`` in the language of ``engine_id``, ready to paste; says in comments which versions it is for.
 
     Raises ``InputError`` for an engine without an emitter, and for a drafter that the engine does not run.
     """
-    engine = resolve("engine", engine_id)
-    if engine not in EMITTERS:
-        raise InputError("engine", engine_id, ", ".join(EMITTERS), f"Settings of {engine} are not written.")
-    versions, rest = EMITTERS[engine](plan).split("\n", 1)
+    versions, rest = emitter(engine_id)(plan).split("\n", 1)
     return f"{versions}\n{comments(*plan.placeholder_notes(rest))}{rest}"

@@ -50,3 +50,9 @@ def test_the_served_model_can_be_loaded_or_is_a_placeholder(run, options, model)
     text = run("flags", "-m", "qwen3-32b", "-g", "h100_sxm", "-d", "ngram", "-c", "1", *options).out
     assert f"vllm serve {model} " in text
     assert ("# MODEL: a checkpoint of qwen3-32b in fp8" in text) == (model == "MODEL")
+
+
+def test_an_engine_without_written_settings_is_refused_before_any_advice(run):
+    outcome = run("flags", "-m", "qwen3-8b", "-g", "h100_sxm", "--engine", "tensorrt_edge_llm", "-d", "eagle3", "-c", "1")
+    assert outcome.code == 2 and outcome.out == ""
+    assert "Settings of tensorrt_edge_llm are not written" in outcome.err and "Run eagle3" not in outcome.err
