@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from specadvisor.advise.recommendation import NO_DRAFTER, Load, Recommendation
+from specadvisor.drafters.dspark import DSpark
 from specadvisor.engines import LaunchPlan
 from specadvisor.engines.plan import MODEL
 from specadvisor.model import Architecture, load_model
@@ -26,6 +27,7 @@ def launch_plan(recommendation: Recommendation, model: str = "", drafter_path: s
     }  # fmt: skip
     curve = recommendation.curves.get(schedule.drafter)
     common["foreign_vocabulary"] = curve is not None and not curve.drafter.shares_vocabulary
+    common["bundled"] = curve is not None and isinstance(curve.drafter, DSpark) and curve.drafter.bundled
     if curve is None or schedule.drafter == NO_DRAFTER or all(tier.k == 0 for tier in schedule.tiers):
         return LaunchPlan(kind=NO_DRAFTER, k=0, **common)  # type: ignore[arg-type]
     if len(recommendation.load.concurrency) == 1:

@@ -27,6 +27,7 @@ BUNDLED_LAYERS, BUNDLED_BLOCK, BUNDLED_WINDOW = 3, 5, 128
 @dataclass(frozen=True, kw_only=True)
 class DSpark(BlockDrafter):
     """DSpark: the anchor's position predicts too: a block of gamma rows gives gamma drafts, gamma + 1 tokens are verified.
+    ``bundled``: the target's checkpoint holds the drafter.
 
     Markov head: logits_j += W2 W1[x_(j-1)]: gamma sequential products of r x V, each reading W2 (V * r) again.
     """
@@ -35,6 +36,7 @@ class DSpark(BlockDrafter):
     lookahead_extra = 0
 
     markov: Linear = field(repr=False)
+    bundled: bool = False
 
     def selection(self, deployment: Deployment, batch: FloatArray, k: FloatArray) -> StepTime:
         confidence = linear_time(deployment, (self.extra[-1],), batch * k)
@@ -58,7 +60,8 @@ def build(model: Architecture, config: Mapping[str, Any] | None, name: str) -> D
         markov,
         Linear("confidence", shape.hidden + shape.rank, 1, shard="replicated"),
     )
-    return DSpark(name=name, markov=markov, extra=extra, anchor_drafts=True, assumptions=assumptions, **parts)
+    parts.update(name=name, markov=markov, extra=extra, bundled=bundled)
+    return DSpark(anchor_drafts=True, assumptions=assumptions, **parts)
 
 
 def _bundled_layers(model: Architecture) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from specadvisor.engines.plan import LaunchPlan, Words, command, comments, suppo
 from specadvisor.serving import load_engine
 
 VERSIONS = "b10749 to b11223; older builds have other names and defaults (--draft-max 16, --draft-p-min 0.75)"
-OWN_WEIGHTS = ("mtp", "ngram", "suffix")
+WITHOUT_FILE = ("mtp", "ngram", "suffix")
 MOD_N_MIN = 48
 EVERY_LAYER = 999
 
@@ -29,7 +29,7 @@ def flags(plan: LaunchPlan) -> str:
     if len(plan.tiers) > 1:
         notes.append(f"llama.cpp has no draft length by load: k = {k} always")
     words.append(("--spec-type", support.method))
-    if plan.drafter_path or plan.kind not in OWN_WEIGHTS:
+    if plan.drafter_path or plan.kind not in WITHOUT_FILE:
         words.append(("-md", plan.drafter))
     if support.method == "ngram-simple":
         words.append(("--spec-ngram-simple-size-m", k))

@@ -28,6 +28,7 @@ class LaunchPlan:
     ``k``. ``concurrency_max``: most requests that shall run at once on one replica, ``request_tokens``: prompt and output of
     the longest (0: unknown). ``gpu`` and ``tp`` decide which of the engine's default limits bind; without a GPU none is
     written. ``version``: the user's engine, None: the one read. ``foreign_vocabulary``: the draft model has tokens of its own.
+    ``bundled``: the target's checkpoint holds the drafter, whatever is usual for its kind.
     ``model_is``: words for the model where ``model`` is a placeholder.
     """
 
@@ -44,6 +45,7 @@ class LaunchPlan:
     version: str | None = None
     request_tokens: int = 0
     foreign_vocabulary: bool = False
+    bundled: bool = False
 
     def __post_init__(self) -> None:
         kind = self.kind if self.kind == NO_DRAFTER else resolve("drafter", self.kind)
@@ -82,6 +84,10 @@ class LaunchPlan:
     def drafter(self) -> str:
         """Path of the drafter, or a placeholder to fill in."""
         return self.drafter_path or DRAFTER
+
+    def names_drafter(self, without_file: Iterable[str]) -> bool:
+        """Whether the engine is told where the drafter is; kinds ``without_file`` are part of the target or of the engine."""
+        return bool(self.drafter_path) or not (self.bundled or self.kind in without_file)
 
     def placeholder_notes(self, text: str) -> list[str]:
         """What to write for each placeholder in ``text``."""

@@ -11,7 +11,7 @@ from specadvisor.ranges import FloatArray
 from specadvisor.serving import ServingEngine, graphs, load_engine
 
 VERSIONS = "0.5.15 to 0.5.23"
-OWN_WEIGHTS = ("mtp", "ngram", "dspark")
+WITHOUT_FILE = ("mtp", "ngram")
 ADAPTIVE = ("EAGLE", "EAGLE3", "NEXTN")
 ADAPTIVE_FILE = "specadvisor_adaptive.json"
 RUNNING_REQUESTS = 48
@@ -66,7 +66,7 @@ def _drafter(plan: LaunchPlan, method: str) -> Words:
     """num-draft-tokens counts the root: k + 1. Block drafters take their width, DSPARK without and DFLASH with the anchor."""
     k = plan.k_max if method in ADAPTIVE else plan.k or plan.k_max
     words: Words = [("--speculative-algorithm", method)]
-    if plan.drafter_path or plan.kind not in OWN_WEIGHTS:
+    if plan.names_drafter(WITHOUT_FILE):
         words.append(("--speculative-draft-model-path", plan.drafter))
     if method == "DFLASH":
         return [*words, ("--speculative-dflash-block-size", k + 1)]

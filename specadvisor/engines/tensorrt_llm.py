@@ -10,7 +10,7 @@ from specadvisor.serving import load_engine
 
 VERSIONS = "1.3 to 1.4.0rc4; before about 1.3.0rc20 acceptance settings had other names"
 FILE = "specadvisor_trtllm.yaml"
-OWN_WEIGHTS = ("mtp", "ngram", "suffix", "dspark")
+WITHOUT_FILE = ("mtp", "ngram", "suffix")
 NO_OVERLAP = ("DraftTarget", "NGram")
 
 
@@ -34,7 +34,7 @@ def yaml_text(plan: LaunchPlan, method: str) -> str:
     lines = ["speculative_config:", f"  decoding_type: {method}", f"  max_draft_len: {draft_len}"]
     if method == "MTP":
         lines.append(f"  num_nextn_predict_layers: {draft_len}")
-    if plan.drafter_path or plan.kind not in OWN_WEIGHTS:
+    if plan.names_drafter(WITHOUT_FILE):
         lines.append(f"  speculative_model: {json.dumps(plan.drafter)}")
     if schedule:
         lines.append("  draft_len_schedule: {" + ", ".join(f"{first}: {k}" for first, k in schedule.items()) + "}")

@@ -13,7 +13,7 @@ from specadvisor.serving.graphs import vllm_count
 VERSIONS = "0.27 to 0.33.0"
 SCHEDULE_SINCE = "0.27"
 GRAPHS = "--max-cudagraph-capture-size"
-OWN_WEIGHTS = ("mtp", "ngram", "suffix", "dspark")
+WITHOUT_FILE = ("mtp", "ngram", "suffix")
 
 
 def flags(plan: LaunchPlan) -> str:
@@ -38,7 +38,7 @@ def speculative_config(plan: LaunchPlan, engine: ServingEngine) -> dict[str, Any
     With a schedule, ``num_speculative_tokens`` caps its entries, and the last entry runs to the limit on requests.
     """
     config: dict[str, Any] = {"method": supported(plan, engine).method}
-    if plan.drafter_path or plan.kind not in OWN_WEIGHTS:
+    if plan.names_drafter(WITHOUT_FILE):
         config["model"] = plan.drafter
     scheduled = len(plan.tiers) > 1 and _takes_schedule(plan, engine)
     config["num_speculative_tokens"] = plan.k_max if scheduled else plan.k or plan.k_max

@@ -52,6 +52,13 @@ def test_the_served_model_can_be_loaded_or_is_a_placeholder(run, options, model)
     assert ("# MODEL: a checkpoint of qwen3-32b in fp8" in text) == (model == "MODEL")
 
 
+@pytest.mark.parametrize(("model", "tp", "separate"), [("qwen3-8b", "1", True), ("deepseek-v4-flash", "4", False)])
+def test_a_dspark_drafter_in_its_own_file_is_named(run, model, tp, separate):
+    text = run("flags", "-m", model, "-g", "h200_sxm", "--tp", tp, "-d", "dspark", "-c", "1").out
+    config = json.loads(re.search(r"--speculative-config '(.*)'", text)[1])
+    assert config["method"] == "dspark" and ("model" in config) == separate
+
+
 def test_an_engine_without_written_settings_is_refused_before_any_advice(run):
     outcome = run("flags", "-m", "qwen3-8b", "-g", "h100_sxm", "--engine", "tensorrt_edge_llm", "-d", "eagle3", "-c", "1")
     assert outcome.code == 2 and outcome.out == ""

@@ -51,7 +51,7 @@ def check_vllm(text: str) -> dict[str, Any]:
     config = json.loads(given.get("--speculative-config", "{}"))
     if config:
         assert set(config) <= VLLM_KEYS and config["method"] in VLLM_METHODS and config["num_speculative_tokens"] > 0
-        assert "model" in config or config["method"] in ("mtp", "ngram", "suffix", "dspark")
+        assert "model" in config or config["method"] in ("mtp", "ngram", "suffix")
     if table := config.get("num_speculative_tokens_per_batch_size"):
         assert table[0][0] == 1 and all(a[1] + 1 == b[0] for a, b in itertools.pairwise(table))
         assert all(0 <= k <= config["num_speculative_tokens"] for *_, k in table)
@@ -120,6 +120,13 @@ def test_placeholders_are_explained_and_only_those(engine: str) -> None:
     assert "MODEL" not in named and "DRAFTER" not in named
     text = flags(engine, LaunchPlan("eagle3", 4, model_is="qwen3-32b in fp8"))
     assert "# MODEL: a checkpoint of qwen3-32b in fp8\n# DRAFTER: the eagle3 checkpoint" in text
+
+
+@pytest.mark.parametrize("engine", EMITTERS)
+def test_only_a_bundled_dspark_drafter_goes_without_a_checkpoint(engine: str) -> None:
+    assert "DRAFTER: the dspark checkpoint" in flags(engine, LaunchPlan("dspark", 6))
+    bundled = flags(engine, LaunchPlan("dspark", 5, bundled=True))
+    assert ("DRAFTER" in bundled) == (engine == "llama_cpp"), "llama.cpp takes a drafter as a file of its own"
 
 
 def test_raised_graph_ceiling_says_what_it_costs() -> None:
