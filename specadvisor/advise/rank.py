@@ -12,13 +12,14 @@ from specadvisor.advise.anchor import Anchor, Correction, correction
 from specadvisor.advise.choose import Choice, choice_at, choose_k
 from specadvisor.advise.evaluate import Baseline, Evaluation, admitted_speculating, baseline, evaluate, per_replica
 from specadvisor.advise.gain import Gains, gains
+from specadvisor.advise.idle import held_bytes, idle_cost_s
 from specadvisor.advise.options import option
 from specadvisor.advise.recommendation import NO_DRAFTER, Best, Curve, Load, Option, Schedule
 from specadvisor.advise.schedule import make_schedule, schedule_loads
 from specadvisor.drafters import Drafter
 from specadvisor.errors import InputError
 from specadvisor.ranges import FloatArray, Range
-from specadvisor.step import Deployment, Memory, resident, target_step
+from specadvisor.step import Deployment, resident, target_step
 
 
 def grid(
@@ -153,22 +154,3 @@ def schedule_of(deployment: Deployment, load: Load, curve: Curve, fix: Correctio
         curve.name, loads, picked, evaluation.k, found.gain, np.broadcast_to(idle_gain, shape)[0], held,
         np.broadcast_to(idle_s, shape)[0], load.concurrency, found.plain,
     )  # fmt: skip
-
-
-def held_bytes(plain: Memory, loaded: Memory) -> float:
-    """Bytes of one GPU that a loaded drafter takes from the target's cache: weights, what is set aside to verify drafts, and
-    the share of the pool that its own cache fills.
-    """
-    per_token = loaded.kv_bytes_per_token + loaded.drafter_kv_bytes_per_token
-    own = loaded.kv_pool_bytes * loaded.drafter_kv_bytes_per_token / per_token if per_token else 0.0
-    return plain.kv_pool_bytes - loaded.kv_pool_bytes + own
-
-
-def idle_cost_s(deployment: Deployment, drafter: Drafter, batch: FloatArray, context: FloatArray) -> FloatArray:
-    """Seconds per step that a loaded drafter costs at k = 0: it reads each new token to keep its cache in step.
-
-    Drafters without a cache of their own cost nothing. Published: 6-20% of TPOT with a drafter loaded but idle.
-    """
-    if not drafter.kv_bytes_per_token:
-        return np.zeros_like(batch)
-    return np.asarray(drafter.round(deployment, batch, 1.0, context, 1.0).draft.total_s)
