@@ -71,7 +71,8 @@ def _at(gain: Range, row: int, column: int) -> Range:
 
 def decide(choices: Sequence[Choice], ks: FloatArray, gains: FloatArray, deciding: Sequence[bool]) -> FloatArray:
     """k at each load. ``gains``: (``ks``, load), k = 0 included. Runs of deciding loads share a k; between two runs the k
-    changes where the gains add up to the most. A load in between where that k would lose more than the plateau is off.
+    changes where the gains add up to the most. A load in between where that k would lose more than the plateau, or where the
+    run is off, takes its own choice: it is off by the rule of ``choose_k`` only, and not at all right below a trial.
     """
     columns = np.flatnonzero(deciding)
     rows = {int(k): i for i, k in enumerate(ks)}
@@ -81,16 +82,21 @@ def decide(choices: Sequence[Choice], ks: FloatArray, gains: FloatArray, decidin
     for first, end, k in runs([choices[int(c)] for c in columns]):
         start = int(columns[first])
         if last >= 0:
-            between = np.arange(last + 1, start)
-            kept = logs[rows[before], between].cumsum() - logs[rows[k], between].cumsum()
+            inner = np.arange(last + 1, start)
+            kept = logs[rows[before], inner].cumsum() - logs[rows[k], inner].cumsum()
             handover = int(np.argmax(np.concatenate(([0.0], kept))))
-            decided[between[:handover]], decided[between[handover:]] = before, k
+            decided[inner[:handover]], decided[inner[handover:]] = before, k
         last, before = int(columns[end - 1]), k
         decided[start : last + 1] = k
     chosen = gains[[rows[int(k)] for k in decided], np.arange(len(choices))]
-    trial = np.array([choice.trial for choice in choices])
-    losing = ~np.asarray(deciding) & ~trial & (chosen < (1.0 - PLATEAU) * gains[0])
-    return np.where(losing, 0, decided)
+    own, trial = np.array([choice.k for choice in choices]), np.array([choice.trial for choice in choices])
+    between = ~np.asarray(deciding)
+    losing = between & ~trial & (chosen < (1.0 - PLATEAU) * gains[0])
+    decided = np.where(between & (losing | (decided == 0)), own, decided)
+    for column in range(len(choices) - 2, -1, -1):
+        if between[column] and not decided[column] and trial[column + 1 :].any():
+            decided[column] = decided[column + 1]
+    return decided
 
 
 def runs(choices: Sequence[Choice]) -> list[tuple[int, int, int]]:

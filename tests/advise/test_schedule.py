@@ -60,6 +60,27 @@ def test_a_load_in_between_that_would_lose_is_off():
     assert of(gain, [2, 3, 4], [2, 4]) == [(1, 2, 2), (3, 3, 0), (4, 4, 2)]
 
 
+def trials(gain, favourable, loads, stated):
+    picked = [
+        choose_k(KS, Range(g, g, g), acceptance_known=False, favourable=f) for g, f in zip(gain.T, favourable.T, strict=True)
+    ]
+    none = np.zeros(len(loads))
+    tiers = make_schedule("x", loads, picked, KS, Range(gain, gain, gain), none + 1, 0.0, none, stated).tiers
+    return [(t.low, t.high, t.k) for t in tiers]
+
+
+def test_no_load_in_between_is_off_below_a_trial():
+    """At load 6 (graph padding) k = 3 loses even with the better acceptance; at 8 and 12 it would pay, at 16 no longer."""
+    gain = np.array([[1.0, 0.8, 0.8, 0.8, 0.7], [1.1, 0.85, 0.9, 0.9, 0.75], [1.2, 0.9, 0.95, 0.95, 0.8]])
+    factor = np.array([1.1, 1.1, 1.1, 1.1, 1.1])
+    assert trials(gain, gain * factor, [4, 6, 8, 12, 16], [4, 16]) == [(1, 12, 3), (13, 16, 0)]
+
+
+def test_a_load_in_between_where_another_k_gains_runs_that_one():
+    gain = np.array([[1.0, 1.1, 1.0], [1.2, 0.95, 1.2], [1.5, 0.9, 1.5]])
+    assert of(gain, [2, 3, 4], [2, 4]) == [(1, 2, 3), (3, 3, 1), (4, 4, 3)]
+
+
 def test_gains_at_both_ends_of_a_tier():
     first = scheduled().tiers[0]
     assert (first.at_low.mid, first.at_high.mid) == (1.6, 1.5)
