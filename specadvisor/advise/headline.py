@@ -90,9 +90,17 @@ def _off(schedule: Schedule, load: Load) -> list[str]:
     text = f"At concurrency {where}: {why}, leave it off. A server for these loads alone should not load the drafter"
     if last.held_bytes or last.idle_s:
         text += f": loaded and idle it holds {last.held_bytes / 1e9:.1f} GB and gives {last.idle_speedup:.2f}x at {last.high}"
-    if last.deployed_k:
-        text += f"; where it is loaded, k = {last.deployed_k} is better than idling"
-    return [text + "."]
+    return [text + _if_loaded(off) + "."]
+
+
+def _if_loaded(off: Sequence[Tier]) -> str:
+    """What the schedule's column k if loaded says about the loads that are off."""
+    used = [tier for tier in off if tier.deployed_k]
+    if not used:
+        return ""
+    same = len(used) == len(off) and len({tier.deployed_k for tier in used}) == 1
+    ks = [f"k = {tier.deployed_k}" + ("" if same else f" at {loads(tier.low, tier.high)}") for tier in used]
+    return f"; where it is loaded, {ks[0] if same else ', '.join(ks)} is better than idling"
 
 
 def _trial(schedule: Schedule) -> list[str]:
@@ -164,25 +172,32 @@ def _rivals(curve: Curve, curves: Mapping[str, Curve], load: Load, found: Sequen
 
 
 def _unmet(load: Load, curves: Mapping[str, Curve], plain: Sequence[Option]) -> list[str]:
-    """Loads at which no setting of any drafter, nor plain decoding, meets the stated limits, and what comes nearest."""
+    """Loads at which no setting of any drafter, nor plain decoding, meets the stated limits; what comes nearest, and which
+    limit stops it (of several the one it misses by the most).
+    """
     if load.objective != "goodput":
         return []
-    quantity = "TTFT" if load.max_tpot_s is None else "TPOT"
-    unmet, nearest = [], (float("inf"), "")
+    unmet, misses = [], []
     for column, users in enumerate(load.concurrency):
         if plain[column].meets_limits or any(c.gains.meets[:, column].any() for c in curves.values()):
             continue
-        settings = [(plain[column].ttft_s if quantity == "TTFT" else plain[column].tpot_s, "plain decoding")]
+        unmet.append(str(users))
+        misses.append(_missed(load, f"plain decoding at {users}", plain[column].tpot_s, plain[column].ttft_s))
         for curve in curves.values():
             shape = curve.gains.meets.shape
-            values = np.broadcast_to(curve.gains.ttft_s if quantity == "TTFT" else curve.gains.tpot_s, shape)[:, column]
-            row = int(values.argmin())
-            settings.append((float(values[row]), f"{curve.name} k = {int(curve.evaluation.k.ravel()[row])}"))
-        seconds, name = min(settings)
-        unmet.append(str(users))
-        nearest = min(nearest, (seconds, f"{name} at {users}"))
+            tpot, ttft = (np.broadcast_to(v, shape)[:, column] for v in (curve.gains.tpot_s, curve.gains.ttft_s))
+            for k, one, first in zip(curve.evaluation.k.ravel(), tpot, ttft, strict=True):
+                misses.append(_missed(load, f"{curve.name} k = {int(k)} at {users}", float(one), float(first)))
     if not unmet:
         return []
-    seconds, name = nearest
-    shortest = f"the shortest {quantity} is {seconds * 1e3:.1f} ms ({name})"
-    return [f"No setting meets the stated limits at concurrency {', '.join(unmet)}: {shortest}."]
+    _, quantity, seconds, limit, name = min(misses)
+    return [
+        f"No setting meets the stated limits at concurrency {', '.join(unmet)}: {name} comes nearest with a {quantity} of "
+        f"{seconds * 1e3:,.1f} ms, the limit is {limit * 1e3:,.1f} ms."
+    ]
+
+
+def _missed(load: Load, name: str, tpot_s: float, ttft_s: float) -> tuple[float, str, float, float, str]:
+    """(value over limit, quantity, value, limit, ``name``) of the stated limit that a setting misses by the most."""
+    stated = (("TPOT", tpot_s, load.max_tpot_s), ("TTFT", ttft_s, load.max_ttft_s))
+    return max((seconds / limit, quantity, seconds, limit, name) for quantity, seconds, limit in stated if limit is not None)

@@ -7,6 +7,9 @@ from itertools import pairwise
 import pytest
 
 from specadvisor.advise.advisor import Advisor
+from specadvisor.advise.headline import _off
+from specadvisor.advise.recommendation import Load, Schedule, Tier
+from specadvisor.ranges import Range
 from specadvisor.report.console import plain
 from specadvisor.report.tables import recommendation_blocks
 
@@ -137,3 +140,10 @@ def test_a_drafter_that_is_off_shows_no_acceptance_length(small):
     table = next(b for b in recommendation_blocks(answer) if b.title.startswith("Drafters compared"))
     assert table.rows[0][1:3] == ("-", "-")
     assert table.rows[0][4] == "off"
+
+
+def test_k_if_loaded_is_said_for_each_range_that_is_off_as_the_schedule_has_it():
+    one, ranges = Range(1.0, 1.0, 1.0), ((1, 8, 3, 3), (9, 10, 0, 5), (11, 16, 3, 3), (17, 32, 0, 3))
+    tiers = [Tier(low, high, k, loaded, one, one, 2e9, 1e-3, 0.9) for low, high, k, loaded in ranges]
+    (text,) = _off(Schedule("x", tuple(tiers), 17), Load((1, 32), 1024))
+    assert text.endswith("; where it is loaded, k = 5 at 9-10, k = 3 at 17-32 is better than idling.")

@@ -230,9 +230,20 @@ def test_a_drafter_that_leaves_no_room_for_one_request_is_left_out():
 
 def test_a_limit_that_nothing_meets_is_said_with_what_comes_nearest(small):
     answer = small.recommend([8], drafters="eagle3", objective="goodput", max_tpot_s=1e-4)
-    assert answer.headline[0].startswith("No setting meets the stated limits at concurrency 8: the shortest TPOT is ")
+    assert answer.headline[0].startswith("No setting meets the stated limits at concurrency 8: eagle3 k = ")
+    assert " at 8 comes nearest with a TPOT of " in answer.headline[0]
+    assert answer.headline[0].endswith("the limit is 0.1 ms.")
     assert not any(line.startswith(("Run", "Do not")) for line in answer.headline)
     assert answer.schedule.k_at(8) == 0
+
+
+def test_the_limit_that_is_violated_is_the_one_named(small):
+    """Any setting keeps a second per token; none reads a prompt of 4096 tokens in a millisecond."""
+    limits = {"objective": "goodput", "max_tpot_s": 1.0, "max_ttft_s": 1e-3}
+    text = small.recommend([8], 4096, 128, drafters="eagle3", **limits).headline[0]
+    assert "comes nearest with a TTFT of " in text
+    assert text.endswith("the limit is 1.0 ms.")
+    assert "TPOT" not in text
 
 
 def test_advice_assumes_the_limits_that_the_flags_raise():
