@@ -25,12 +25,14 @@ def _experts_grow(case: Case) -> str | None:
     experts = [la.feed_forward for la in case.deployment.model.layers if isinstance(la.feed_forward, Moe)]
     if not experts:
         return None
-    users, part = min(case.load.concurrency), experts[0]
-    one, more = (float(distinct_experts(np.asarray(float(users * n)), part.experts, part.top_k)) for n in (1, case.k + 1))
+    column = int(np.argmin(case.load.concurrency))
+    users, part = case.load.concurrency[column], experts[0]
+    tokens = max(1, case.curve.choices[column].k) + 1
+    one, more = (float(distinct_experts(np.asarray(float(users * n)), part.experts, part.top_k)) for n in (1, tokens))
     if more < 1.5 * one:
         return None
     return (
-        f"MoE at concurrency {users}: verifying {case.k + 1} tokens reads about {more:.0f} of {part.experts} experts "
+        f"MoE at concurrency {users}: verifying {tokens} tokens reads about {more:.0f} of {part.experts} experts "
         f"instead of {one:.0f}, so a verification costs more than a step; "
         "real routing of neighbouring tokens overlaps more than assumed."
     )

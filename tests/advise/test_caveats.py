@@ -22,6 +22,16 @@ def test_experts_at_low_batch():
     assert "experts" in warnings(Advisor("qwen3-30b-a3b", "h100_sxm"))
 
 
+def test_experts_are_counted_for_the_k_chosen_at_that_load():
+    """The k of concurrency 1, not the larger one of a higher load."""
+    advisor = Advisor("gpt-oss-120b", "h100_sxm", tp=2)
+    answer = advisor.recommend([1, 32], 1024, 1024, drafters="eagle3", acceptance="cumulative:0.7,0.45,0.3")
+    first, second = (answer.schedule.k_at(c) for c in (1, 32))
+    assert 0 < first < second
+    text = next(w for w in answer.warnings if w.startswith("MoE at concurrency 1:"))
+    assert f"verifying {first + 1} tokens" in text
+
+
 def test_hybrid_states_and_prefix_cache():
     hybrid = Advisor(model_file("nvidia--Qwen3.6-27B-NVFP4_config.json"), "h100_sxm", weights="bf16")
     text = warnings(hybrid, drafters="mtp")
