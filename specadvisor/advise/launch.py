@@ -27,9 +27,10 @@ def launch_plan(recommendation: Recommendation, model: str = "", drafter_path: s
     }  # fmt: skip
     curve = recommendation.curves.get(schedule.drafter)
     common["foreign_vocabulary"] = curve is not None and not curve.drafter.shares_vocabulary
-    common["bundled"] = curve is not None and isinstance(curve.drafter, DSpark) and curve.drafter.bundled
     if curve is None or schedule.drafter == NO_DRAFTER or all(tier.k == 0 for tier in schedule.tiers):
         return LaunchPlan(kind=NO_DRAFTER, k=0, **common)  # type: ignore[arg-type]
+    common["tree"], common["modifiers"] = curve.drafter.tree, curve.drafter.modifiers
+    common["bundled"] = isinstance(curve.drafter, DSpark) and curve.drafter.bundled
     if len(recommendation.load.concurrency) == 1:
         return LaunchPlan(curve.drafter.kind, curve.choices[0].k, drafter_path, **common)  # type: ignore[arg-type]
     tiers: list[tuple[int, int, int]] = []

@@ -25,6 +25,7 @@ def flags(plan: LaunchPlan) -> str:
     if not plan.speculates:
         return comments(*notes, "no speculation") + command(words)
     support = supported(plan, engine)
+    notes += plan.not_written(engine, ())
     k = plan.k or plan.k_max
     if len(plan.tiers) > 1:
         notes.append(f"llama.cpp has no draft length by load: k = {k} always")

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from specadvisor.errors import InputError
 from specadvisor.hardware.gpu import Gpu
 from specadvisor.ids import ENGINES, resolve
 from specadvisor.serving import ServingEngine, Support, load_engine
 
+if TYPE_CHECKING:
+    from specadvisor.drafters import Tree
+    from specadvisor.drafters.modifiers import Modifier
+
 NO_DRAFTER = "none"
 # Placeholders to fill in.
-MODEL, DRAFTER = "MODEL", "DRAFTER"
+MODEL, DRAFTER, TOKEN_MAP = "MODEL", "DRAFTER", "TOKEN_MAP"
+# Modifiers that no engine has a setting for.
+WITHOUT_SETTING = {
+    "draft-format": "the drafter's checkpoint has to be in that format",
+    "variational-training": "the drafter's checkpoint has to be trained that way",
+    "dynamic-length": "it is the draft length by load, where the engine takes one",
+}
 
 # A command word by word: an option that takes a value is a pair.
 Words = list[str | tuple[str, object]]
@@ -29,6 +40,7 @@ class LaunchPlan:
     the longest (0: unknown). ``gpu`` and ``tp`` decide which of the engine's default limits bind; without a GPU none is
     written. ``version``: the user's engine, None: the one read. ``foreign_vocabulary``: the draft model has tokens of its own.
     ``bundled``: the target's checkpoint holds the drafter, whatever is usual for its kind.
+    ``tree``: what is drafted instead of a chain, to depth k. ``modifiers``: what else the numbers rest on.
     ``model_is``: words for the model where ``model`` is a placeholder.
     """
 
@@ -46,6 +58,8 @@ class LaunchPlan:
     request_tokens: int = 0
     foreign_vocabulary: bool = False
     bundled: bool = False
+    tree: Tree | None = None
+    modifiers: tuple[Modifier, ...] = ()
 
     def __post_init__(self) -> None:
         kind = self.kind if self.kind == NO_DRAFTER else resolve("drafter", self.kind)
@@ -94,8 +108,22 @@ class LaunchPlan:
         meanings = {
             MODEL: f"a checkpoint of {self.model_is or 'the target'}",
             DRAFTER: f"the {self.kind} checkpoint for this target",
+            TOKEN_MAP: "the file with the token ids that the draft head keeps",
         }
         return [f"{word}: {meaning}" for word, meaning in meanings.items() if re.search(rf"\b{word}\b", text)]
+
+    def not_written(self, engine: ServingEngine, written: Container[str]) -> list[str]:
+        """A note for the tree and for each modifier (by id) that is not among the ``written`` ones."""
+        wanted = {"tree": f"tree={self.tree}"} if self.tree else {}
+        wanted |= {modifier.id: str(modifier) for modifier in self.modifiers if modifier.id != "tree"}
+        why = dict(WITHOUT_SETTING)
+        if engine.host_overlap:
+            why["overlap-scheduling"] = "on by default"
+        return [
+            f"not written: {text}: {why.get(id_, f'{engine.id} has no setting for it with {self.kind}')}"
+            for id_, text in wanted.items()
+            if id_ not in written
+        ]
 
     @property
     def graph_batches(self) -> tuple[tuple[int, int], ...]:

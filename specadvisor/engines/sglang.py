@@ -6,13 +6,16 @@ import json
 
 import numpy as np
 
-from specadvisor.engines.plan import LaunchPlan, Words, command, comments, ranks, supported
+from specadvisor.engines.plan import TOKEN_MAP, LaunchPlan, Words, command, comments, ranks, supported
 from specadvisor.ranges import FloatArray
 from specadvisor.serving import ServingEngine, graphs, load_engine
 
 VERSIONS = "0.5.15 to 0.5.23"
 WITHOUT_FILE = ("mtp", "ngram")
 ADAPTIVE = ("EAGLE", "EAGLE3", "NEXTN")
+TREES = (*ADAPTIVE, "STANDALONE")
+BLOCK_VERIFICATION = (*ADAPTIVE, "DFLASH", "DSPARK")
+TREE_NOTE = "a tree does not run on trtllm_mha; with pages above one token only on flashinfer, fa3 or triton"
 ADAPTIVE_FILE = "specadvisor_adaptive.json"
 RUNNING_REQUESTS = 48
 
@@ -26,16 +29,18 @@ def flags(plan: LaunchPlan) -> str:
         return comments(*notes, "no speculation") + command(words)
     method = supported(plan, engine)
     words += _drafter(plan, method.method)
-    adaptive = len(plan.tiers) > 1 and method.method in ADAPTIVE
+    modifiers = _modifiers(plan, method.method)
+    words += [word for settings in modifiers.values() for word in settings]
+    notes += [*plan.not_written(engine, modifiers), TREE_NOTE if "tree" in modifiers else ""]
+    adaptive = len(plan.tiers) > 1 and method.method in ADAPTIVE and not plan.tree
     file = ""
     if adaptive:
         words += ["--speculative-adaptive", ("--speculative-adaptive-config", ADAPTIVE_FILE)]
         text = json.dumps(adaptive_config(plan, engine))
         file = f"cat > {ADAPTIVE_FILE} <<'EOF'\n{text}\nEOF\n"
     elif len(plan.tiers) > 1:
-        notes.append(
-            f"draft length by running requests exists for {', '.join(ADAPTIVE)} only: k = {plan.k or plan.k_max} always"
-        )
+        only = f"draft length by running requests exists for chains of {', '.join(ADAPTIVE)} only"
+        notes.append(f"{only}: k = {_k(plan, method.method)} always")
     words += _limits(plan, engine)
     return comments(*notes, method.note) + file + command(words)
 
@@ -62,9 +67,14 @@ def _grid(plan: LaunchPlan, engine: ServingEngine) -> FloatArray:
     return graphs.sglang_grid(largest, True)
 
 
+def _k(plan: LaunchPlan, method: str) -> int:
+    """The draft length on the command line: the adaptive file's longest where there is one, else the best single one."""
+    return plan.k_max if method in ADAPTIVE and not plan.tree else plan.k or plan.k_max
+
+
 def _drafter(plan: LaunchPlan, method: str) -> Words:
     """num-draft-tokens counts the root: k + 1. Block drafters take their width, DSPARK without and DFLASH with the anchor."""
-    k = plan.k_max if method in ADAPTIVE else plan.k or plan.k_max
+    k = _k(plan, method)
     words: Words = [("--speculative-algorithm", method)]
     if plan.names_drafter(WITHOUT_FILE):
         words.append(("--speculative-draft-model-path", plan.drafter))
@@ -74,8 +84,26 @@ def _drafter(plan: LaunchPlan, method: str) -> Words:
         return [*words, ("--speculative-dspark-block-size", k)]
     if method == "NGRAM":
         return [*words, ("--speculative-num-draft-tokens", k + 1)]
-    steps: Words = [("--speculative-num-steps", k), ("--speculative-eagle-topk", 1), ("--speculative-num-draft-tokens", k + 1)]
-    return [*words, *steps]
+    width, tokens = (plan.tree.topk, int(plan.tree.verified(k))) if plan.tree else (1, k + 1)
+    shape: Words = [("--speculative-eagle-topk", width), ("--speculative-num-draft-tokens", tokens)]
+    return [*words, ("--speculative-num-steps", k), *shape]
+
+
+def _modifiers(plan: LaunchPlan, method: str) -> dict[str, Words]:
+    """The options of each modifier that SGLang has, by its id; a tree's are part of the drafter's own.
+
+    EAGLE3 drafters bring their vocabulary, SGLang ignores a token map for them.
+    """
+    found: dict[str, Words] = {"tree": []} if plan.tree and method in TREES else {}
+    for modifier in plan.modifiers:
+        match modifier.id:
+            case "block-verification" if method in BLOCK_VERIFICATION:
+                found[modifier.id] = ["--speculative-use-block-verification"]
+            case "draft-vocab" if method in ("EAGLE", "NEXTN"):
+                found[modifier.id] = [("--speculative-token-map", TOKEN_MAP)]
+            case "draft-window":
+                found[modifier.id] = [("--speculative-draft-window-size", modifier.value)]
+    return found
 
 
 def _limits(plan: LaunchPlan, engine: ServingEngine) -> Words:

@@ -11,6 +11,8 @@ from specadvisor.serving import load_engine
 VERSIONS = "1.3 to 1.4.0rc4; before about 1.3.0rc20 acceptance settings had other names"
 FILE = "specadvisor_trtllm.yaml"
 WITHOUT_FILE = ("mtp", "ngram", "suffix")
+# The rule that the priced gain was published for.
+RELAXED = ["use_relaxed_acceptance_for_thinking: true", "relaxed_topk: 10", "relaxed_delta: 0.6"]
 NO_OVERLAP = ("DraftTarget", "NGram")
 
 
@@ -22,9 +24,10 @@ def flags(plan: LaunchPlan) -> str:
     if not plan.speculates:
         return comments(*notes, "no speculation") + command(words)
     support = supported(plan, engine)
+    not_written = plan.not_written(engine, _modifiers(plan, support.method))
     words.append(("--config", FILE))
     file = f"cat > {FILE} <<'EOF'\n{yaml_text(plan, support.method)}EOF\n"
-    return comments(*notes, *_changes(plan), support.note) + file + command(words)
+    return comments(*notes, *_changes(plan), *not_written, support.note) + file + command(words)
 
 
 def yaml_text(plan: LaunchPlan, method: str) -> str:
@@ -36,6 +39,7 @@ def yaml_text(plan: LaunchPlan, method: str) -> str:
         lines.append(f"  num_nextn_predict_layers: {draft_len}")
     if plan.names_drafter(WITHOUT_FILE):
         lines.append(f"  speculative_model: {json.dumps(plan.drafter)}")
+    lines += [f"  {line}" for settings in _modifiers(plan, method).values() for line in settings]
     if schedule:
         lines.append("  draft_len_schedule: {" + ", ".join(f"{first}: {k}" for first, k in schedule.items()) + "}")
     if method in NO_OVERLAP:
@@ -46,10 +50,28 @@ def yaml_text(plan: LaunchPlan, method: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _modifiers(plan: LaunchPlan, method: str) -> dict[str, list[str]]:
+    """The lines of each modifier that TensorRT-LLM has a setting for, by its id; a tree's tokens count without the root."""
+    found: dict[str, list[str]] = {}
+    if plan.tree and method == "Eagle3":
+        width, tokens = plan.tree.topk, int(plan.tree.verified(plan.k or plan.k_max))
+        sizes = [f"dynamic_tree_max_topK: {width}", f"max_total_draft_tokens: {tokens - 1}"]
+        found["tree"] = ["use_dynamic_tree: true", *sizes]
+    for modifier in plan.modifiers:
+        match modifier.id:
+            case "confidence-scheduler" if method == "DSpark" and not modifier.value:
+                found[modifier.id] = ["enable_confidence_scheduling: true"]
+            case "relaxed-acceptance" if method == "MTP":
+                found[modifier.id] = RELAXED
+    return found
+
+
 def _changes(plan: LaunchPlan) -> list[str]:
     """Where the file cannot say what the plan does."""
     if len(plan.tiers) == 1:
         return []
+    if plan.tree:
+        return [f"a tree has one depth: k = {plan.k or plan.k_max} always"]
     written = _schedule(plan)
     if not written:
         return [f"drafts that start at k = 0 are not expressible: k = {plan.k or plan.k_max} always"]
@@ -60,8 +82,8 @@ def _changes(plan: LaunchPlan) -> list[str]:
 
 
 def _schedule(plan: LaunchPlan) -> dict[int, int]:
-    """First batch size of each tier -> k, capped at the k of batch 1; empty for one tier or without drafts at batch 1."""
+    """First batch size of each tier -> k, capped at the k of batch 1; empty for one tier, a tree, or no drafts at batch 1."""
     first_k = plan.tiers[0][2]
-    if len(plan.tiers) == 1 or first_k == 0:
+    if len(plan.tiers) == 1 or first_k == 0 or plan.tree:
         return {}
     return {first: min(k, first_k) for first, _, k in plan.tiers}

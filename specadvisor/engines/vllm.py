@@ -14,6 +14,7 @@ VERSIONS = "0.27 to 0.33.0"
 SCHEDULE_SINCE = "0.27"
 GRAPHS = "--max-cudagraph-capture-size"
 WITHOUT_FILE = ("mtp", "ngram", "suffix")
+HEAD_FORMATS, HEAD_KINDS = ("fp8", "nvfp4"), ("eagle", "eagle2", "eagle3", "eagle3_1", "mtp")
 
 
 def flags(plan: LaunchPlan) -> str:
@@ -28,12 +29,12 @@ def flags(plan: LaunchPlan) -> str:
     if plan.gpu:
         words += _limits(plan, engine)
     words.append(("--speculative-config", json.dumps(speculative_config(plan, engine))))
-    notes += _schedule_notes(plan, engine)
+    notes += [*_schedule_notes(plan, engine), *plan.not_written(engine, _modifiers(plan))]
     return comments(*notes, *_graph_notes(words, engine, plan), support.note) + command(words)
 
 
 def speculative_config(plan: LaunchPlan, engine: ServingEngine) -> dict[str, Any]:
-    """The JSON object of ``--speculative-config``. Unknown keys stop the server, so nothing optional is written.
+    """The JSON object of ``--speculative-config``. Unknown keys stop the server, so nothing unneeded is written.
 
     With a schedule, ``num_speculative_tokens`` caps its entries, and the last entry runs to the limit on requests.
     """
@@ -45,12 +46,30 @@ def speculative_config(plan: LaunchPlan, engine: ServingEngine) -> dict[str, Any
     config.update(engine.drafters[plan.kind].settings)
     if plan.foreign_vocabulary:
         config["use_heterogeneous_vocab"] = True
+    for settings in _modifiers(plan).values():
+        config.update(settings)
     if scheduled:
         table = [list(tier) for tier in plan.tiers]
         limit = engine.max_requests(plan.gpu, speculating=True) if plan.gpu else plan.concurrency_max
         table[-1][1] = max(table[-1][1], limit, plan.concurrency_max)
         config["num_speculative_tokens_per_batch_size"] = table
     return config
+
+
+def _modifiers(plan: LaunchPlan) -> dict[str, dict[str, Any]]:
+    """The keys of each modifier that vLLM has a setting for, by its id. Block verification needs the draft's probabilities."""
+    found: dict[str, dict[str, Any]] = {}
+    for modifier in plan.modifiers:
+        match modifier.id:
+            case "block-verification":
+                found[modifier.id] = {"rejection_sample_method": "block", "draft_sample_method": "probabilistic"}
+            case "draft-tp" if modifier.value in ("1", str(plan.tp)):
+                found[modifier.id] = {"draft_tensor_parallel_size": int(modifier.value)}
+            case "head-format" if modifier.value in HEAD_FORMATS and plan.kind in HEAD_KINDS:
+                found[modifier.id] = {"draft_lm_head_quantization": modifier.value}
+            case "confidence-scheduler" if plan.kind == "dspark" and not modifier.value:
+                found[modifier.id] = {"enable_adaptive_verification": True}
+    return found
 
 
 def _takes_schedule(plan: LaunchPlan, engine: ServingEngine) -> bool:

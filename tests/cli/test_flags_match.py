@@ -59,6 +59,13 @@ def test_a_dspark_drafter_in_its_own_file_is_named(run, model, tp, separate):
     assert config["method"] == "dspark" and ("model" in config) == separate
 
 
+def test_the_tree_that_was_priced_is_written(run):
+    tree = ("--with", "tree=topk4/steps3/tokens8", "--with", "draft-window=2048")
+    text = run("flags", "-m", "qwen3-8b", "-g", "h100_sxm", "--engine", "sglang", "-d", "eagle3", *tree, "-c", "1,8").out
+    written = dict(re.findall(r"--speculative-([a-z-]+) (\d+)", text))
+    assert written == {"num-steps": "3", "eagle-topk": "4", "num-draft-tokens": "8", "draft-window-size": "2048"}
+
+
 def test_an_engine_without_written_settings_is_refused_before_any_advice(run):
     outcome = run("flags", "-m", "qwen3-8b", "-g", "h100_sxm", "--engine", "tensorrt_edge_llm", "-d", "eagle3", "-c", "1")
     assert outcome.code == 2 and outcome.out == ""

@@ -20,11 +20,16 @@ from specadvisor.serving import load_engine
 VLLM_METHODS = {"eagle", "eagle3", "mtp", "dflash", "dspark", "draft_model", "ngram", "ngram_gpu", "suffix"}
 VLLM_KEYS = {
     "method", "model", "num_speculative_tokens", "num_speculative_tokens_per_batch_size", "parallel_drafting",
-    "use_heterogeneous_vocab",
+    "use_heterogeneous_vocab", "rejection_sample_method", "draft_sample_method", "draft_tensor_parallel_size",
+    "enable_adaptive_verification", "draft_lm_head_quantization",
 }  # fmt: skip
 SGLANG_ALGORITHMS = {"EAGLE", "EAGLE3", "NEXTN", "STANDALONE", "NGRAM", "DFLASH", "DSPARK"}
 TRTLLM_TYPES = {"Eagle3", "MTP", "NGram", "DraftTarget", "PARD", "DFlash", "DSpark", "SA"}
-TRTLLM_KEYS = {"decoding_type", "max_draft_len", "speculative_model", "draft_len_schedule", "num_nextn_predict_layers"}
+TRTLLM_KEYS = {
+    "decoding_type", "max_draft_len", "speculative_model", "draft_len_schedule", "num_nextn_predict_layers", "use_dynamic_tree",
+    "dynamic_tree_max_topK", "max_total_draft_tokens", "enable_confidence_scheduling", "use_relaxed_acceptance_for_thinking",
+    "relaxed_topk", "relaxed_delta",
+}  # fmt: skip
 LLAMA_TYPES = {"draft-simple", "draft-eagle3", "draft-mtp", "draft-dflash", "draft-dspark", "ngram-simple", "ngram-mod"}
 SCHEDULE = ((1, 8, 4), (9, 34, 2), (35, 64, 0))
 
@@ -64,8 +69,10 @@ def check_sglang(text: str) -> dict[str, Any]:
         assert algorithm in SGLANG_ALGORITHMS
         trio = [f"--speculative-{name}" in given for name in ("num-steps", "eagle-topk", "num-draft-tokens")]
         if algorithm in ("EAGLE", "EAGLE3", "NEXTN", "STANDALONE"):
-            assert all(trio) and given["--speculative-eagle-topk"] == "1"
-            assert int(given["--speculative-num-draft-tokens"]) == int(given["--speculative-num-steps"]) + 1
+            assert all(trio)
+            tree = int(given["--speculative-eagle-topk"]) > 1
+            chain = int(given["--speculative-num-draft-tokens"]) == int(given["--speculative-num-steps"]) + 1
+            assert not (tree and "--speculative-adaptive" in given) and (tree or chain)
     table = json.loads(document(text) or "{}")
     if table:
         steps = [step for slot in table.values() for step in slot["candidate_steps"]]
