@@ -13,11 +13,13 @@ import numpy as np
 
 from specadvisor.acceptance.shape import bisect, kind_shape, sigmoid
 from specadvisor.acceptance.survival import Survival
+from specadvisor.checks import positive, whole
 from specadvisor.errors import InputError
 from specadvisor.ranges import FloatArray
 
 # A number typed in by the user carries no counts: the traffic behind it still differs a little from tomorrow's.
 SIGMA_STATED = 0.05
+LARGEST_K = 1024
 _SLACK = 1e-6
 
 
@@ -59,7 +61,8 @@ def from_lengths(
     """From AL at several k: between two of them conditionals are flat, before and after them the kind's shape is used."""
     if not lengths:
         raise InputError("acceptance lengths", dict(lengths), "at least one k: length pair")
-    ks = sorted(_draft_tokens(k) for k in lengths)
+    lengths = {_draft_tokens(k): length for k, length in lengths.items()}
+    ks = sorted(lengths)
     check_lengths(lengths)
     gains = [lengths[k] - before for k, before in zip(ks, [1.0, *(lengths[k] for k in ks)], strict=False)]
     widths = [k - before for k, before in zip(ks, [0, *ks], strict=False)]
@@ -88,9 +91,11 @@ def from_histogram(
     ``tokens_per_step``: the keys count emitted tokens instead (1 = nothing accepted), as SPEED-Bench's harness does.
     """
     table = dict(counts) if isinstance(counts, Mapping) else dict(enumerate(counts, start=int(tokens_per_step)))
-    rounds = {int(j) - int(tokens_per_step): float(n) for j, n in table.items()}
+    offset = int(tokens_per_step)
+    keys = [whole("histogram (drafts accepted)", j, 0, LARGEST_K + 1) - offset for j in table]
+    rounds = dict(zip(keys, _numbers("histogram", list(table.values())).tolist(), strict=True))
     total = sum(rounds.values())
-    if not rounds or min(rounds) < 0 or min(rounds.values()) < 0 or not np.isfinite(total) or total <= 0:
+    if min(rounds) < 0 or min(rounds.values()) < 0 or total <= 0:
         raise InputError(
             "histogram", table, "counts of rounds by accepted drafts from 0 (by tokens per step from 1), at least one round"
         )
@@ -102,7 +107,7 @@ def from_histogram(
 def from_steps(accepted: Sequence[Sequence[int]] | Sequence[int], k: int, *, source: str = "step list") -> Survival:
     """From the accepted drafts of every round (one list, or one list per request), all with ``k`` drafted."""
     k = _draft_tokens(k)
-    flat = np.concatenate([np.atleast_1d(np.asarray(part, dtype=float)) for part in accepted]) if len(accepted) else np.empty(0)
+    flat = np.concatenate([np.empty(0), *(_numbers("accepted drafts per round", part) for part in accepted if np.size(part))])
     if not flat.size or flat.min() < 0 or flat.max() > k or np.any(flat != np.floor(flat)):
         raise InputError(
             "accepted drafts per round", flat.tolist()[:20], f"whole numbers from 0 to k = {k}, at least one round"
@@ -120,19 +125,21 @@ def from_counts(
     ``k`` or ``rounds`` (one of them gives the other, as drafted = k * rounds).
     """
     if not np.isscalar(accepted) or not np.isscalar(drafted):
-        got, asked = np.atleast_1d(np.asarray(accepted, float)), np.atleast_1d(np.asarray(drafted, float))
+        got, asked = _numbers("accepted", accepted), _numbers("drafted", drafted)
         asked = np.broadcast_to(asked, got.shape) if asked.size in (1, got.size) else asked
         if got.shape != asked.shape or np.any(asked <= 0) or np.any(got < 0) or np.any(got > asked):
             raise InputError("counters", {"accepted": got.tolist(), "drafted": asked.tolist()}, "0 <= accepted <= drafted > 0")
         return _counted(got / asked, float(asked.min()), source)
-    got_total, asked_total = float(accepted), float(drafted)  # type: ignore[arg-type]
+    got_total, asked_total = float(_numbers("accepted", accepted)[0]), float(_numbers("drafted", drafted)[0])
     if not 0 <= got_total <= asked_total or asked_total <= 0:
         raise InputError("counters", {"accepted": got_total, "drafted": asked_total}, "0 <= accepted <= drafted > 0")
+    rounds = None if rounds is None else positive("rounds", rounds)
     if k is None and rounds is None:
         raise InputError("counters", {"accepted": got_total, "drafted": asked_total}, "k or the number of rounds beside them")
     if k is None:
         assert rounds is not None
         k = max(1, round(asked_total / rounds))
+    k = _draft_tokens(k)
     n = rounds if rounds is not None else asked_total / k
     curve = from_length(1.0 + got_total / n, k, kind=kind, k_max=k_max, source=source)
     return Survival(curve.s, counting_sigma(curve, k, n), source, True, (k, k), curve.tail, curve.notes)
@@ -152,7 +159,8 @@ def to_histogram(curve: Survival, k: int, rounds: float = 1.0) -> dict[int, floa
 
 def check_length(length: float, k: int) -> float:
     """``length`` if it is a possible AL(k), else the reason why not."""
-    if not np.isfinite(length) or length < 1 - _SLACK:
+    length = float(_numbers("acceptance length", length)[0])
+    if length < 1 - _SLACK:
         raise InputError("acceptance length", length, "at least 1: the bonus token is counted", "Add 1 if yours excludes it.")
     if length > k + 1 + _SLACK:
         raise InputError(
@@ -166,7 +174,7 @@ def check_lengths(lengths: Mapping[int, float]) -> None:
     """Refuse lengths that no survival curve has: above k + 1, falling with k, or rising faster than before."""
     previous_k, previous, slope = 0, 1.0, 1.0
     for k in sorted(lengths):
-        length = check_length(float(lengths[k]), k)
+        length = check_length(lengths[k], k)
         gain = (length - previous) / (k - previous_k)
         if gain < -_SLACK or gain > slope + _SLACK:
             reason = "falls" if gain < 0 else "rises faster than before it"
@@ -212,17 +220,23 @@ def _exact_length(s: FloatArray, length: float, k: int) -> FloatArray:
 
 
 def _draft_tokens(k: Any) -> int:
-    if isinstance(k, bool) or int(k) != k or k < 1:
-        raise InputError("k", k, "a whole number of draft tokens, 1 or more")
-    return int(k)
+    return whole("k (draft tokens)", k, 1, LARGEST_K)
+
+
+def _numbers(field: str, values: Any) -> FloatArray:
+    """``values`` as finite numbers, at least one; raises ``InputError``."""
+    try:
+        array = np.atleast_1d(np.asarray(values))
+    except ValueError:
+        raise InputError(field, values, "numbers") from None
+    if not array.size or array.dtype.kind not in "iuf" or not np.all(np.isfinite(array)):
+        raise InputError(field, values, "finite numbers, at least one")
+    return array.astype(float)
 
 
 def _probabilities(field: str, values: Sequence[float]) -> FloatArray:
-    try:
-        array = np.atleast_1d(np.asarray(values, dtype=float))
-    except (TypeError, ValueError):
-        raise InputError(field, values, "numbers between 0 and 1") from None
-    if array.ndim != 1 or not array.size or not np.all(np.isfinite(array)):
+    array = _numbers(field, values)
+    if array.ndim != 1:
         raise InputError(field, values, "a list of numbers between 0 and 1")
     if array.min() < 0 or array.max() > 1:
         percent = 1 < array.max() <= 100 and array.min() >= 0

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from specadvisor.acceptance.convert import (
+    LARGEST_K,
     counting_sigma,
     from_alpha,
     from_conditional,
@@ -30,6 +31,7 @@ from specadvisor.acceptance.least_squares import Fit, minimise
 from specadvisor.acceptance.priors import shipped_table
 from specadvisor.acceptance.shape import FLAT, SLOPE, EasyHard, KindShape, Shape, kind_shape, logit, sigmoid
 from specadvisor.acceptance.survival import Survival
+from specadvisor.checks import positive, whole
 from specadvisor.errors import InputError
 from specadvisor.ids import resolve
 from specadvisor.ranges import FloatArray, Range
@@ -92,12 +94,12 @@ def fit_acceptance(
         raise InputError("acceptance", given, f"exactly one of {', '.join(stated)}")
     kind = None if kind is None else resolve("drafter", kind)
     usual = kind_shape(kind)
+    k_max = whole("k_max", k_max, 1, LARGEST_K)
     if trained_depth is not None:
-        if trained_depth < 1:
-            raise InputError("trained_depth", trained_depth, "at least 1")
+        trained_depth = whole("trained_depth", trained_depth, 1, LARGEST_K)
         usual = replace(usual, depth=trained_depth, cliff=CLIFF_ONE_STEP if trained_depth == 1 else CLIFF)
-    if rounds is not None and not rounds > 0:
-        raise InputError("rounds", rounds, "a number above 0")
+    rounds = None if rounds is None else positive("rounds", rounds)
+    block_size = None if block_size is None else whole("block_size", block_size, 1, LARGEST_K + 1)
 
     if conditional is not None:
         curve = from_conditional(conditional)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -83,7 +83,11 @@ def curves(
     elif isinstance(stated, Survival):
         items = [("", stated)]
     elif stated is not None:
-        items = [split_drafter(text) for text in ([stated] if isinstance(stated, str) else stated)]
+        texts = [stated] if isinstance(stated, str) or not isinstance(stated, Iterable) else stated
+        items = [split_drafter(text) for text in texts]
+    for _, value in items:
+        if not isinstance(value, str | Survival):
+            raise InputError("acceptance", value, FORMS)
     kinds = {d.kind for d in drafters}
     for kind, value in items:
         if not kind and len(kinds) > 1:

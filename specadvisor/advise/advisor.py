@@ -14,13 +14,15 @@ from specadvisor.advise.anchor import Anchor
 from specadvisor.advise.answer import recommend
 from specadvisor.advise.candidates import candidates
 from specadvisor.advise.evaluate import Evaluation, evaluate
-from specadvisor.advise.inputs import DEFAULT_CONCURRENCY, LARGEST_CONCURRENCY, fraction, make_load, positive
+from specadvisor.advise.inputs import DEFAULT_CONCURRENCY, LARGEST_CONCURRENCY, make_load
 from specadvisor.advise.recommendation import Recommendation
+from specadvisor.checks import fraction, positive
 from specadvisor.drafters import Drafter
 from specadvisor.engines.emit import EMITTERS
 from specadvisor.errors import InputError
 from specadvisor.hardware import Gpu, load_gpu
 from specadvisor.ids import resolve
+from specadvisor.kernels import parameters
 from specadvisor.model import Architecture, load_model
 from specadvisor.serving import ServingEngine, load_engine
 from specadvisor.step import Deployment, StepTime, check_fits, resident, target_step
@@ -83,14 +85,16 @@ class Advisor:
 
     def started_for(self, concurrency: ArrayLike) -> Deployment:
         """The deployment with the engine's limits raised to the largest ``concurrency`` (``tuned_limits``)."""
+        loads = parameters.positive("concurrency", concurrency)
         if not self.tuned_limits:
             return self.deployment
-        requests = int(np.ceil(np.max(np.asarray(concurrency, dtype=float)) / self.deployment.dp))
+        requests = int(np.ceil(loads.max() / self.deployment.dp))
         return replace(self.deployment, serving=self.deployment.serving.tuned(requests))
 
     def step(self, batch: ArrayLike, query_tokens: ArrayLike, context: ArrayLike) -> StepTime:
         """Seconds of one forward pass by component; ``batch`` sequences of one replica, arrays broadcast."""
-        return target_step(self.deployment, batch, query_tokens, context)
+        given = {"batch": batch, "query_tokens": query_tokens, "context": context}
+        return target_step(self.deployment, *(parameters.positive(name, value) for name, value in given.items()))
 
     def evaluate(
         self,
@@ -107,6 +111,7 @@ class Advisor:
         modifiers: Sequence[str] = (),
     ) -> Evaluation:
         """Costs and gains of one drafter over any grid; the arrays broadcast against each other."""
+        context = parameters.positive("context", context)
         deployment = self.started_for(concurrency)
         found = candidates(deployment, drafter, acceptance, workload, temperature, modifiers)
         one = found.drafters[0]
@@ -169,7 +174,11 @@ class Advisor:
             concurrency, input_tokens, output_tokens, context, workload, temperature, objective, max_tpot_s, max_ttft_s
         )
         if (gpu_price is None) != (train_gpu_hours is None):
-            raise InputError("break-even", gpu_price or train_gpu_hours, "a GPU price together with training GPU hours")
+            given = train_gpu_hours if gpu_price is None else gpu_price
+            raise InputError("break-even", given, "a GPU price together with training GPU hours")
+        if gpu_price is not None and train_gpu_hours is not None:
+            gpu_price = positive("GPU price", gpu_price)
+            train_gpu_hours = positive("training GPU hours", train_gpu_hours)
         deployment = self.started_for(load.concurrency)
         found = candidates(deployment, drafters, acceptance, load.workload, load.temperature, modifiers)
         return recommend(deployment, load, found, anchors, gpu_price, train_gpu_hours, command)

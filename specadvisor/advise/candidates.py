@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from specadvisor.acceptance import Survival
@@ -46,7 +46,9 @@ def candidates(
         wanted: list[Drafter] = legal_drafters(model, serving)
         excluded = _not_ranked(deployment, {drafter.kind for drafter in wanted})
     else:
-        items = [asked] if isinstance(asked, str | Drafter) else list(asked)
+        items = [asked] if isinstance(asked, str | Drafter) or not isinstance(asked, Iterable) else list(asked)
+        if not all(isinstance(item, str | Drafter) for item in items):
+            raise InputError("drafters", asked, "names, files or Drafter objects, or None for every legal one")
         if not items:
             raise InputError("drafters", items, "at least one drafter, or None for every legal one")
         wanted = [d if isinstance(d, Drafter) else load_drafter(d, model, serving.id) for d in items]

@@ -12,10 +12,10 @@ from specadvisor.advise.anchor import Anchor, read_anchors
 from specadvisor.advise.candidates import Candidates
 from specadvisor.advise.evaluate import Evaluation, evaluate
 from specadvisor.advise.guidelines import GuidelineTrace, trace
-from specadvisor.advise.inputs import whole
 from specadvisor.advise.rank import anchored
 from specadvisor.advise.recommendation import Load
 from specadvisor.advise.uncertainty import operator_sigmas
+from specadvisor.checks import whole
 from specadvisor.hardware.kernel_profile import USER
 from specadvisor.kernels.parameters import find_entry
 from specadvisor.model import Attention

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, get_args
 
 from specadvisor.acceptance import parse_mix
 from specadvisor.advise.recommendation import Load, Objective
+from specadvisor.checks import positive, whole
 from specadvisor.errors import InputError, nearest
 
 # Loads at which advice is given when none is stated.
@@ -17,35 +18,13 @@ LARGEST_CONCURRENCY = 100_000
 LARGEST_TOKENS = 20_000_000
 
 
-def whole(field: str, value: Any, low: int, high: int) -> int:
-    """``value`` as an int in [low, high]; raises ``InputError`` for text, fractions, nan and anything outside."""
-    try:
-        number = int(value)
-        exact = not isinstance(value, bool) and float(value) == number
-    except (TypeError, ValueError, OverflowError):
-        exact, number = False, 0
-    if not exact or not low <= number <= high:
-        raise InputError(field, value, f"a whole number from {low} to {high}")
-    return number
-
-
-def positive(field: str, value: Any) -> float:
-    """``value`` as a float above 0; raises ``InputError``."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = -1.0
-    if not 0 < number < float("inf"):
-        raise InputError(field, value, "a number above 0")
-    return number
-
-
-def fraction(field: str, value: Any) -> float:
-    """``value`` as a float in (0, 1]; raises ``InputError``."""
-    number = positive(field, value)
-    if number > 1:
-        raise InputError(field, value, "a fraction above 0, at most 1")
-    return number
+def loads_of(concurrency: int | Sequence[int]) -> tuple[int, ...]:
+    """The numbers of requests in flight, ascending without repeats; raises ``InputError``."""
+    stated: Any = concurrency
+    loads = list(stated) if isinstance(stated, Iterable) and not isinstance(stated, str) else [stated]
+    if not loads:
+        raise InputError("concurrency", loads, "at least one number of requests in flight")
+    return tuple(sorted({whole("concurrency", c, 1, LARGEST_CONCURRENCY) for c in loads}))
 
 
 def make_load(
@@ -60,11 +39,7 @@ def make_load(
     max_ttft_s: float | None,
 ) -> Load:
     """A checked ``Load``. Context unless stated: input + output / 2 (the mean over a request), else the default."""
-    stated = DEFAULT_CONCURRENCY if concurrency is None else concurrency
-    loads = [stated] if isinstance(stated, int | float | str) else list(stated)
-    if not loads:
-        raise InputError("concurrency", loads, "at least one number of requests in flight")
-    users = tuple(sorted({whole("concurrency", c, 1, LARGEST_CONCURRENCY) for c in loads}))
+    users = loads_of(DEFAULT_CONCURRENCY if concurrency is None else concurrency)
     prompt = None if input_tokens is None else whole("input tokens", input_tokens, 1, LARGEST_TOKENS)
     output = None if output_tokens is None else whole("output tokens", output_tokens, 1, LARGEST_TOKENS)
     keys = (prompt or DEFAULT_CONTEXT) + (output or 0) // 2

@@ -19,10 +19,10 @@ from specadvisor.advise.inputs import (
     LARGEST_CONCURRENCY,
     LARGEST_TOKENS,
     make_load,
-    whole,
 )
 from specadvisor.advise.rank import anchored
 from specadvisor.advise.recommendation import NO_DRAFTER
+from specadvisor.checks import whole
 from specadvisor.drafters import Drafter
 from specadvisor.errors import InputError
 from specadvisor.ranges import FloatArray, Range
@@ -47,6 +47,8 @@ def sweep(
     A k that a drafter cannot propose has no rows for it. Context None: input + output / 2, else 2048. ``executor``
     evaluates the drafters side by side, on other machines if it has them. ``anchors`` correct speed-ups, throughput and TPOT.
     """
+    if executor is not None and not callable(getattr(executor, "map", None)):
+        raise InputError("executor", executor, "an executor of concurrent.futures or one with its map, or None")
     users = axis("concurrency", concurrency, DEFAULT_CONCURRENCY, 1, LARGEST_CONCURRENCY)
     mean = (input_tokens or DEFAULT_CONTEXT) + (output_tokens or 0) // 2
     keys = axis("context", context, (mean,), 1, LARGEST_TOKENS)

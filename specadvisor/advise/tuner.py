@@ -19,8 +19,9 @@ import numpy as np
 
 from specadvisor.acceptance.shape import SLOPE, Shape, kind_shape, logit, sigmoid
 from specadvisor.acceptance.survival import Survival
-from specadvisor.advise.inputs import whole
+from specadvisor.advise.inputs import LARGEST_TOKENS, loads_of
 from specadvisor.advise.round_times import RoundTimes
+from specadvisor.checks import whole
 from specadvisor.errors import InputError
 from specadvisor.ranges import Z80, FloatArray
 
@@ -243,17 +244,18 @@ def make_tuner(
     from specadvisor.advise.candidates import candidates
     from specadvisor.advise.evaluate import evaluate
 
+    loads = np.array(loads_of(concurrency), dtype=float)
+    keys = whole("context", context, 1, LARGEST_TOKENS)
     found = candidates(advisor.deployment, drafter, acceptance, workload, temperature, ())
     one = found.drafters[0]
-    loads = np.array(sorted(set(concurrency)), dtype=float)
-    ks = np.arange(1, (k_max or min(one.k_max, 16)) + 1)
+    ks = np.arange(1, (min(one.k_max, 16) if k_max is None else whole("k_max", k_max, 1, one.k_max)) + 1)
     grid = evaluate(
         advisor.deployment,
         one,
         found.survival[one.name],
         ks[None, :],
         loads[:, None],
-        float(context),
+        float(keys),
         input_tokens,
         output_tokens,
     )

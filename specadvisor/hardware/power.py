@@ -7,6 +7,7 @@ takes away compute, so it takes away the gain of speculation first (one report: 
 
 from __future__ import annotations
 
+from specadvisor.checks import positive
 from specadvisor.errors import InputError
 from specadvisor.hardware.gpu import Gpu
 
@@ -37,7 +38,7 @@ def clock_scale(gpu: Gpu, power_limit_w: float | None, clock_hz: float | None) -
     """The smaller of what the power limit (W) and a locked SM clock (Hz) leave of the rated compute."""
     scale = 1.0
     if power_limit_w is not None:
-        scale = power_clock_scale(power_limit_w, gpu.tdp_w)
+        scale = power_clock_scale(positive("power limit", power_limit_w), gpu.tdp_w)
     if clock_hz is not None:
         if not 1e8 <= clock_hz <= 5e9:
             raise InputError("SM clock", clock_hz, "Hz between 1e8 and 5e9", f"This GPU boosts to {gpu.boost_hz:.3g} Hz.")

@@ -67,8 +67,8 @@ def attention_s(
     if np.any(np.abs(group - np.rint(group)) > 1e-6):
         raise InputError("kv_heads", kv_heads, f"a divisor of the {heads:g} query heads")
     keys = np.minimum(keys, window + query - 1.0) if window else keys
-    value_dim = head_dim if value_dim is None else value_dim
-    shape = batch, query, keys, heads, kv_heads, head_dim, value_dim
+    key_dim = positive("head_dim", head_dim)
+    shape = batch, query, keys, heads, kv_heads, key_dim, key_dim if value_dim is None else positive("value_dim", value_dim)
     terms = attention_terms(gpu, *shape, kv_format, backend or DEFAULT_BACKEND)
     return attention_law(entry.parameters, terms, floor_scale)
 

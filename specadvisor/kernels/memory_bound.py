@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from specadvisor.hardware import Gpu
-from specadvisor.kernels.parameters import as_gpu, find_entry, floor_s
+from specadvisor.kernels.parameters import as_gpu, find_entry, floor_s, positive
 from specadvisor.ranges import FloatArray
 
 
@@ -22,7 +20,7 @@ def memory_pass_s(gpu: str | Gpu, bytes: Any, *, floor_scale: float = 1.0) -> Fl
     """Seconds to move ``bytes`` (read plus written) in one kernel (``memory_law``)."""
     gpu = as_gpu(gpu)
     entry = find_entry(gpu, "memory", "any", "any")
-    return memory_law(entry.parameters, memory_terms(gpu, np.asarray(bytes, dtype=np.float64)), floor_scale)
+    return memory_law(entry.parameters, memory_terms(gpu, positive("bytes", bytes)), floor_scale)
 
 
 def memory_terms(gpu: Gpu, bytes: FloatArray) -> MemoryTerms:

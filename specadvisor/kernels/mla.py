@@ -37,7 +37,7 @@ def mla_s(
     gpu = as_gpu(gpu)
     entry = find_entry(gpu, "mla", kv_format, engine)
     shape = positive("batch", batch), positive("query_tokens", query_tokens), positive("context", context)
-    terms = mla_terms(gpu, *shape, heads, kv_format, backend or MLA_BACKEND, latent, rope)
+    terms = mla_terms(gpu, *shape, positive("heads", heads), kv_format, backend or MLA_BACKEND, latent, rope)
     return mla_law(entry.parameters, terms, floor_scale)
 
 

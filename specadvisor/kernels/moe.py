@@ -7,12 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from specadvisor.errors import InputError
 from specadvisor.formats import weight_format
 from specadvisor.hardware import Gpu
 from specadvisor.kernels.gemm import norm_sum
 from specadvisor.kernels.parameters import as_gpu, find_entry, floor_s, positive
-from specadvisor.kernels.routing import active_experts
+from specadvisor.kernels.routing import active_experts, check_choice
 from specadvisor.ranges import FloatArray
 
 PADDED_ROWS = 16.0
@@ -53,15 +52,15 @@ def moe_s(
     ``matrices``: 3 gated, 2 plain. ``kernel`` picks one of an engine's several kernels by its name in the profile.
     """
     gpu = as_gpu(gpu)
-    if not 1 <= top_k <= experts:
-        raise InputError("top_k", top_k, f"1 to the number of experts ({experts})")
+    check_choice(experts, top_k)
     entry = find_entry(gpu, "moe", weight_format, engine, kernel)
     tokens = positive("tokens", tokens)
     active = active_experts(tokens, experts, top_k, routing)
     rows = tokens * top_k
     padded = padded_rows(rows, active)
-    inner = positive("intermediate", intermediate) / tp
-    terms = moe_terms(gpu, active / ep, rows / ep, padded / ep, experts / ep, hidden, inner, weight_format, matrices)
+    width, inner = positive("hidden", hidden), positive("intermediate", intermediate) / positive("tp", tp)
+    ranks = positive("ep", ep)
+    terms = moe_terms(gpu, active / ranks, rows / ranks, padded / ranks, experts / ranks, width, inner, weight_format, matrices)
     return moe_law(entry.parameters, terms, floor_scale)
 
 

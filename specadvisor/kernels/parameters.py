@@ -21,7 +21,11 @@ CACHE_OPERATORS = ("attention", "mla")
 
 def as_gpu(gpu: str | Gpu) -> Gpu:
     """The GPU itself, or the shipped one with this id."""
-    return _load(gpu) if isinstance(gpu, str) else gpu
+    if isinstance(gpu, str):
+        return _load(gpu)
+    if not isinstance(gpu, Gpu):
+        raise InputError("gpu", gpu, "an id of `specadvisor gpus` or a Gpu")
+    return gpu
 
 
 def find_entry(gpu: str | Gpu, operator: str, format: str, engine: str, kernel: str = "") -> KernelEntry:
@@ -58,7 +62,7 @@ def floor_s(p: Mapping[str, float], floor_scale: float) -> float:
 
 
 def positive(name: str, value: Any) -> FloatArray:
-    """``value`` as a float64 array; raises ``InputError`` where it is not a number above zero."""
+    """``value`` as a float64 array; raises ``InputError`` where it is not a finite number above zero."""
     try:
         given = np.asarray(value)
     except ValueError as error:
@@ -68,6 +72,8 @@ def positive(name: str, value: Any) -> FloatArray:
     array = given.astype(np.float64)
     if array.size and not array.min() > 0:
         raise InputError(name, float(array.min()), "numbers above 0")
+    if array.size and not array.max() < np.inf:
+        raise InputError(name, float(array.max()), "finite numbers")
     return array
 
 

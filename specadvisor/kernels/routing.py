@@ -20,11 +20,22 @@ def distinct_experts(tokens: Any, experts: int, top_k: int, skew: float = 0.0) -
     ``sum_i 1 - (1 - q_i)^T`` with ``q_i`` the chance that a token includes expert i. Tokens of one sequence route more
     alike than independent ones, so for draft tokens this is an upper bound.
     """
+    check_choice(experts, top_k)
     tokens = np.asarray(tokens, dtype=np.float64)
+    if tokens.size and not 0.0 <= tokens.min() <= tokens.max() < np.inf:
+        raise InputError("tokens", tokens.tolist(), "finite numbers of 0 or more")
     if skew == 0.0 or top_k >= experts:
         return experts * -np.expm1(tokens * np.log1p(-min(top_k / experts, 1.0 - 1e-15)))
     missed = np.log1p(-np.minimum(inclusion(experts, top_k, skew), 1.0 - 1e-15))
     return np.asarray(-np.expm1(tokens[..., np.newaxis] * missed).sum(axis=-1))
+
+
+def check_choice(experts: int, top_k: int) -> None:
+    """Refuse numbers of experts that no layer has: none, infinitely many, or fewer than a token chooses."""
+    if not isinstance(experts, int | np.integer) or experts < 1:
+        raise InputError("experts", experts, "a whole number of 1 or more")
+    if not isinstance(top_k, int | np.integer) or not 1 <= top_k <= experts:
+        raise InputError("top_k", top_k, f"1 to the number of experts ({experts})")
 
 
 def active_experts(tokens: Any, experts: int, top_k: int, routing: str | float = "uniform") -> FloatArray:

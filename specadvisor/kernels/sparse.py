@@ -54,7 +54,7 @@ def sparse_attention_s(
     gpu = as_gpu(gpu)
     batch, query = positive("batch", batch), positive("query_tokens", query_tokens)
     attend = find_entry(gpu, "sparse_attention", kv_format, engine).parameters
-    terms = sparse_terms(gpu, batch * query, positive("top_k", top_k), heads, latent, rope)
+    terms = sparse_terms(gpu, batch * query, positive("top_k", top_k), positive("heads", heads), latent, rope)
     seconds = sparse_attention_law(attend, terms, floor_scale) + np.zeros_like(positive("context", context))
     if not indexer_heads:
         return seconds

@@ -24,6 +24,8 @@ def load_engine(engine_id: str, version: str | None = None) -> ServingEngine:
     build 0.1.dev) counts as the version read.
     """
     engine = _read(resolve("engine", engine_id))
+    if version is not None and not isinstance(version, str):
+        raise InputError("engine version", version, f"text such as {engine.version!r}")
     if version is None or version_key(version) == version_key(engine.version):
         return engine
     if not version_key(version) or (".dev" in version and version_key(version) <= (0, 1)):

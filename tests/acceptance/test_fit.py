@@ -1,5 +1,8 @@
 """The acceptance model fitted to measurements."""
 
+from math import inf, nan
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -124,3 +127,22 @@ def test_lookup_is_a_chance_of_a_match_times_acceptance_given_one() -> None:
 def test_incomplete_or_double_input_is_refused(arguments: dict[str, object]) -> None:
     with pytest.raises(InputError):
         fit_acceptance(**arguments)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "stated",
+    [
+        {"accepted": [], "drafted": 100}, {"accepted": 10, "drafted": inf, "k": 3}, {"accepted": nan, "drafted": 9, "k": 3},
+        {"accepted": ["a"], "drafted": [9]}, {"accepted": 10, "drafted": 30, "rounds": nan},
+        {"accepted": 10, "drafted": 30, "rounds": "many"}, {"accepted": 10, "drafted": 30, "k": 0}, {"rate": 0.5, "k": nan},
+        {"rate": 0.5, "k": inf}, {"rate": "half", "k": 3}, {"conditional": [0.8], "k_max": nan},
+        {"conditional": [0.8], "k_max": 10**9}, {"conditional": [0.8], "trained_depth": nan},
+        {"conditional": [0.8], "rounds": inf}, {"conditional": [0.8], "block_size": 1.5}, {"lengths": {nan: 2.0}},
+        {"lengths": {3: "two"}}, {"lengths": {3: inf}}, {"histogram": {}}, {"histogram": ["a", 3]},
+        {"histogram": [inf, 3]}, {"histogram": {nan: 3}}, {"steps": [["a"]], "k": 3}, {"steps": [[nan]], "k": 3},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_is_no_measurement_is_refused(stated: dict[str, Any]) -> None:
+    with pytest.raises(InputError):
+        fit_acceptance(**stated)
