@@ -7,7 +7,7 @@ as binomials, so few rounds leave the interval wide. Where counts are many, each
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -92,6 +92,9 @@ def fit_acceptance(
     given = [name for name, value in stated.items() if value is not None]
     if len(given) != 1:
         raise InputError("acceptance", given, f"exactly one of {', '.join(stated)}")
+    for name, wanted in (("histogram", Collection), ("steps", Collection), ("lengths", Mapping)):
+        if stated[name] is not None and not isinstance(stated[name], wanted):
+            raise InputError(name, stated[name], "{k: AL} pairs" if wanted is Mapping else "a list")
     kind = None if kind is None else resolve("drafter", kind)
     usual = kind_shape(kind)
     k_max = whole("k_max", k_max, 1, LARGEST_K)

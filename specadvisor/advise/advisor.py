@@ -86,6 +86,8 @@ class Advisor:
     def started_for(self, concurrency: ArrayLike) -> Deployment:
         """The deployment with the engine's limits raised to the largest ``concurrency`` (``tuned_limits``)."""
         loads = parameters.positive("concurrency", concurrency)
+        if not loads.size:
+            raise InputError("concurrency", [], "at least one number of requests in flight")
         if not self.tuned_limits:
             return self.deployment
         requests = int(np.ceil(loads.max() / self.deployment.dp))

@@ -9,7 +9,7 @@ other costs rule there. Read as a correlation r between errors of one deployment
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -88,7 +88,7 @@ def read_anchors(anchors: Sequence[str | Anchor], kinds: Sequence[str]) -> list[
 
     Raises ``InputError`` for anything else, and for an anchor of a drafter that is not compared.
     """
-    if isinstance(anchors, str | Anchor):
+    if isinstance(anchors, str | Anchor) or not isinstance(anchors, Iterable):
         anchors = [anchors]
     found: list[Anchor] = []
     compared = ", ".join(sorted(set(kinds)))

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from specadvisor.drafters import Drafter
 
 STATE_VERSION = 1
+LONGEST_WAIT = 1_000_000_000
 # A change of text moves both logits; little of the drift is in their difference.
 _DRIFT_TOGETHER = np.array([[1.0, 0.9], [0.9, 1.0]])
 _RETURN = 0.01
@@ -60,7 +61,8 @@ class Tuner:
             raise InputError("candidates", list(candidates), f"draft tokens from 0 to {times.round_s.shape[1] - 1}")
         self._candidates = np.array(ks)
         self._times = times
-        self._margin, self._explore_every, self._drift = margin, explore_every, drift
+        self._margin, self._drift = _number("margin", margin, 0.0), _number("drift", drift, 0.0)
+        self._explore_every = whole("explore_every", explore_every, 0, LONGEST_WAIT)
         self._usual = kind_shape(kind)
         self._k_max = max(ks[-1], 1)
         conditional = np.clip(prior.conditional, 1e-3, 1 - 1e-3)

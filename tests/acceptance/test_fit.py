@@ -140,6 +140,7 @@ def test_incomplete_or_double_input_is_refused(arguments: dict[str, object]) -> 
         {"conditional": [0.8], "rounds": inf}, {"conditional": [0.8], "block_size": 1.5}, {"lengths": {nan: 2.0}},
         {"lengths": {3: "two"}}, {"lengths": {3: inf}}, {"histogram": {}}, {"histogram": ["a", 3]},
         {"histogram": [inf, 3]}, {"histogram": {nan: 3}}, {"steps": [["a"]], "k": 3}, {"steps": [[nan]], "k": 3},
+        {"histogram": 5}, {"lengths": 3.1}, {"steps": 2, "k": 3},
     ],
     ids=str,
 )  # fmt: skip

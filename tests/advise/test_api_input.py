@@ -27,6 +27,9 @@ TRAINING = {"gpu_price": 2.0, "train_gpu_hours": 8.0}
         (lambda a: a.tuner("eagle3", []), "concurrency"),
         (lambda a: a.tuner("eagle3", [1, 8], inf), "context"),
         (lambda a: a.tuner("eagle3", [1, 8], k_max=0), "k_max"),
+        (lambda a: a.tuner("eagle3", [1, 8], margin=nan), "margin"),
+        (lambda a: a.tuner("eagle3", [1, 8], explore_every=inf), "explore_every"),
+        (lambda a: a.started_for([]), "concurrency"),
         (lambda a: a.recommend(8.5), "concurrency"),
         (lambda a: a.recommend([1], drafters=0), "drafters"),
         (lambda a: a.recommend([1], drafters=["eagle3", None]), "drafters"),
@@ -34,6 +37,7 @@ TRAINING = {"gpu_price": 2.0, "train_gpu_hours": 8.0}
         (lambda a: a.recommend([1], drafters="eagle3", acceptance={"eagle3": 0.7}), "acceptance"),
         (lambda a: a.recommend([1], drafters="eagle3", **TRAINING | {"gpu_price": [0]}), "GPU price"),
         (lambda a: a.recommend([1], drafters="eagle3", **TRAINING | {"train_gpu_hours": "many"}), "training GPU hours"),
+        (lambda a: a.recommend([1], drafters="eagle3", anchors=0), "anchor"),
         (lambda a: a.sweep("eagle3", executor="8"), "executor"),
     ],
 )  # fmt: skip
