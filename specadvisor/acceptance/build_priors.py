@@ -1,7 +1,7 @@
 """Recompute the shipped tables of priors from the catalogue: ``python -m specadvisor.acceptance.build_priors``.
 
-Reads ``profiles/acceptance/rows.csv`` and ``sources.csv``; writes shapes, temperature factors, priors, effect sizes and
-the list of rows left out, beside them or into the folder given as the only argument.
+Reads ``profiles/acceptance/rows.csv`` and ``sources.csv``; writes shapes, temperature factors, priors, effect sizes, the
+list of rows left out and that of targets, beside them or into the folder given as the only argument.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ def build() -> dict[str, str]:
     return {
         "shapes.csv": _shapes(result), "temperature.csv": _temperature(result), "priors.csv": _priors(result),
         "effects.csv": _effects(result), "left_out.csv": _left_out(result),
+        "targets.csv": _targets(),
     }  # fmt: skip
 
 
@@ -75,6 +76,12 @@ def _priors(result: Estimate) -> str:
 def _effects(result: Estimate) -> str:
     about = ("Standard deviations of the effects on the level, estimated by expectation maximisation.",)
     return _table(about, ("effect", "sd"), list(result.effect_sd.items()))
+
+
+def _targets() -> str:
+    """Every recommendation asks for these: two short columns instead of the whole catalogue."""
+    about = ("Targets, in small letters, that each kind of drafter has rows for, those that the rules leave out included.",)
+    return _table(about, ("kind", "target"), sorted({(row.kind, row.target.lower()) for row in load_rows()}))
 
 
 def _left_out(result: Estimate) -> str:

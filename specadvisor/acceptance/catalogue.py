@@ -151,17 +151,10 @@ def load_rows() -> tuple[Row, ...]:
 
 @cache
 def targets_by_kind() -> dict[str, frozenset[str]]:
-    """Names of the targets, in small letters, that each kind has rows for.
-
-    Two columns of ``rows.csv``: every recommendation asks for them, and parsing whole rows takes six times as long.
-    """
+    """Names of the targets, in small letters, that each kind has rows for."""
     found: dict[str, set[str]] = {}
-    with (profiles_dir() / "acceptance" / "rows.csv").open(encoding="utf-8", newline="") as file:
-        rows = csv.reader(line for line in file if not line.startswith("#"))
-        head = next(rows)
-        kind, target = head.index("kind"), head.index("target")
-        for cells in rows:
-            found.setdefault(ALIASES["drafter"].get(cells[kind], cells[kind]), set()).add(cells[target].lower())
+    for cells in _lines("targets.csv"):
+        found.setdefault(cells["kind"], set()).add(cells["target"])
     return {name: frozenset(targets) for name, targets in found.items()}
 
 

@@ -67,7 +67,8 @@ class Drafter:
 
     ``layers`` are the drafter's own, ``inputs`` run on rows that carry target features, ``step_linears`` on every row of
     every pass, ``extra`` are further resident matrices. ``head`` is what a drafting pass projects with; it is resident
-    only where ``owns_head``. ``ranks``/``kv_format`` describe the deployment it was bound to (``on``).
+    only where ``owns_head``. ``ranks``/``kv_format`` describe the deployment it was bound to (``on``). A subclass without
+    fields of its own needs no second ``dataclass`` decorator, which would cost 2 ms of every start.
     """
 
     kind: ClassVar[str]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from specadvisor.drafters.dflash import BlockDrafter, block_parts
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 PUBLISHED_DEPTH = 15
 
 
-@dataclass(frozen=True, kw_only=True)
 class DFlash2(BlockDrafter):
     """DFlash 2 (author's notes, vLLM PR 52816): the selector scores the top 16 candidates of each position at rank 256
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from specadvisor.drafters.dflash import BlockDrafter, block_parts
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from specadvisor.step.deployment import Deployment
 
 
-@dataclass(frozen=True, kw_only=True)
 class Domino(BlockDrafter):
     """Domino (2605.29707): k sequential steps of GRU(h -> g) and (h + g) -> r -> V; each step reads their weights again."""
 

@@ -46,7 +46,6 @@ class DraftModel(SequentialDrafter):
         return f"{self.name} has {self.vocab} tokens, {model.name} has {model.vocab}: {serving.id} needs one vocabulary"
 
 
-@dataclass(frozen=True, kw_only=True)
 class Pard(DraftModel):
     """PARD (2504.18583): mask tokens let one pass of the small model over r + k - 1 rows draft all k tokens."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from specadvisor.drafters.parts import decoder_layers
@@ -13,14 +12,12 @@ from specadvisor.drafters.tree import Tree
 from specadvisor.model.architecture import Architecture, Linear
 
 
-@dataclass(frozen=True, kw_only=True)
 class Eagle(SequentialDrafter):
     """EAGLE-1 (2401.15077). Fc(2h -> h) on [embedding, feature] runs on every row; embedding and head are the target's."""
 
     kind = "eagle"
 
 
-@dataclass(frozen=True, kw_only=True)
 class Eagle2(Eagle):
     """EAGLE-2 (2406.16858): the same weights, a dynamic tree. Passes: first on accepted tokens, then ``topk`` rows each."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from specadvisor.drafters.parts import Shape, decoder_layers
@@ -12,7 +11,6 @@ from specadvisor.drafters.shapes import family_shape
 from specadvisor.model.architecture import Architecture, Linear
 
 
-@dataclass(frozen=True, kw_only=True)
 class Eagle3(SequentialDrafter):
     """EAGLE-3 (2503.01840). ``fc``: taps * h_target -> h, only on rows that carry target features (prompt, accepted tokens);
 
@@ -22,7 +20,6 @@ class Eagle3(SequentialDrafter):
     kind = "eagle3"
 
 
-@dataclass(frozen=True, kw_only=True)
 class Eagle31(Eagle3):
     """EAGLE-3.1: RMSNorm on each tapped state before ``fc`` and the normed output fed back; same cost as EAGLE-3."""
 

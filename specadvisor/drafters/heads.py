@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from specadvisor.step.deployment import Deployment
 
 
-@dataclass(frozen=True, kw_only=True)
 class Medusa(Drafter):
     """Medusa (2401.10774): head i = ResBlock(h x h) and a vocabulary head of its own, all on one hidden state, in one step.
 
@@ -40,7 +38,6 @@ class Medusa(Drafter):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
 class Hydra(Drafter):
     """Hydra (2402.05109): head j is an MLP over [h, e_1..e_j], so the n steps follow each other.
 
@@ -63,7 +60,6 @@ class Hydra(Drafter):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
 class MlpSpeculator(Drafter):
     """MLP or LSTM speculator (2404.19124, ArcticInference): per step a projection of state and embedding and a full head.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from specadvisor.drafters.base import Drafter, Load, Round
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from specadvisor.step.deployment import Deployment
 
 
-@dataclass(frozen=True, kw_only=True)
 class PEagle(Drafter):
     """P-EAGLE (2602.01469): fc on r rows, four layers on r + k - 1 rows, reduced head on k rows; keys of four layers.
 

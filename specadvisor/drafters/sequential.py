@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from specadvisor.drafters.base import Drafter, Load, Round
@@ -17,7 +15,6 @@ from specadvisor.step.layers import layers_time, linear_time
 from specadvisor.step.time import StepTime
 
 
-@dataclass(frozen=True, kw_only=True)
 class SequentialDrafter(Drafter):
     """k passes a round: the first brings the cache up to date (catch-up rows), the others run one row per sequence,
     or ``topk`` rows in a tree. Every pass re-reads the layers and the head.
