@@ -14,10 +14,10 @@ from specadvisor.drafters.tree import Tree, tree_survival
 from specadvisor.errors import InputError
 from specadvisor.formats import KV_BYTES, weight_format
 from specadvisor.model.architecture import Architecture, Layer, Linear, Recurrent
+from specadvisor.model.sharding import layer_on_rank
 from specadvisor.ranges import FloatArray
 from specadvisor.serving import version_key
 from specadvisor.step.layers import linear_time
-from specadvisor.step.memory import layer_bytes_on_rank
 from specadvisor.step.target import target_step
 from specadvisor.step.time import StepTime
 
@@ -180,7 +180,7 @@ class Drafter:
     @property
     def resident_bytes(self) -> float:
         """Weights of its own on one rank; embedding and head that are shared with the target do not count."""
-        size = sum(la.count * layer_bytes_on_rank(la, self.ranks, self.ranks) for la in self.layers)
+        size = sum(la.count * layer_on_rank(la, self.ranks, self.ranks) for la in self.layers)
         linears = [*self.inputs, *self.step_linears]
         size += sum(m.weight_bytes * m.share(self.ranks) for m in linears)
         size *= self.copies

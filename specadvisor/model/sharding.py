@@ -19,11 +19,11 @@ def rank_weight_bytes(model: Architecture, tp: int) -> float:
     return (embedding + head) / tp + layers + 2.0 * model.other_parameters
 
 
-def layer_on_rank(layer: Layer, tp: int) -> float:
-    """Weight bytes of one layer on one rank."""
+def layer_on_rank(layer: Layer, tp: int, expert_ranks: int = 0) -> float:
+    """Weight bytes of one layer on one rank: matrices by shard, experts over ``expert_ranks`` (0: ``tp``), the rest whole."""
     routed = 0.0
     if isinstance(moe := layer.feed_forward, Moe):
-        routed = moe.experts * moe.expert_parameters * weight_format(moe.format).bytes_per_weight / tp
+        routed = moe.experts * moe.expert_parameters * weight_format(moe.format).bytes_per_weight / (expert_ranks or tp)
     return sum(m.weight_bytes * m.share(tp) for m in layer.linears) + routed + 2.0 * vectors(layer)
 
 

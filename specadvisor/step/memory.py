@@ -9,7 +9,8 @@ import numpy as np
 
 from specadvisor.errors import DoesNotFit
 from specadvisor.formats import KV_BYTES, weight_format
-from specadvisor.model.architecture import Architecture, Attention, Layer, Moe, Recurrent
+from specadvisor.model.architecture import Attention, Layer, Recurrent
+from specadvisor.model.sharding import layer_on_rank
 from specadvisor.ranges import FloatArray
 from specadvisor.step.deployment import Deployment
 from specadvisor.step.head import LOGIT_BYTES
@@ -28,27 +29,11 @@ class WeightBytes:
         return self.layers + self.embedding + self.head
 
 
-def layer_bytes_on_rank(layer: Layer, tp: int, expert_ranks: int) -> float:
-    """Bytes of one such layer on one rank: matrices by their shard, experts over ``expert_ranks``, the rest copied."""
-    size = sum(m.weight_bytes * m.share(tp) for m in layer.linears)
-    if isinstance(layer.feed_forward, Moe):
-        experts = layer.feed_forward
-        routed = experts.experts * experts.expert_parameters * weight_format(experts.format).bytes_per_weight
-        size += routed / expert_ranks
-    other = sum(part.other_parameters for part in (layer.mixer, layer.feed_forward) if part) + layer.norm_parameters
-    return size + 2.0 * other
-
-
-def replicated_matrices(model: Architecture, tp: int) -> tuple[str, ...]:
-    """Names of the matrices of which a rank holds more than 1/tp: KV heads beyond their count, MLA down-projections, router."""
-    return tuple(sorted({m.name for layer in model.layers for m in layer.linears if m.share(tp) > 1.0 / tp + 1e-12}))
-
-
 def rank_weight_bytes(deployment: Deployment) -> WeightBytes:
     """Weights of the target on one rank; embedding and head are split over the vocabulary."""
     model, tp = deployment.model, deployment.tp
     expert_ranks = max(tp, deployment.ep)
-    layers = sum(la.count * layer_bytes_on_rank(la, tp, expert_ranks) for la in model.layers) + 2.0 * model.other_parameters
+    layers = sum(la.count * layer_on_rank(la, tp, expert_ranks) for la in model.layers) + 2.0 * model.other_parameters
     embedding = model.embedding_parameters * weight_format(model.embedding_format).bytes_per_weight / tp
     head = 0.0 if model.tied else model.head.weight_bytes * model.head.share(tp)
     return WeightBytes(layers / deployment.pp, embedding / deployment.pp, head / deployment.pp)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from specadvisor.errors import DoesNotFit, InputError
-from specadvisor.step import Deployment, admitted, check_fits, rank_weight_bytes, replicated_matrices, resident
+from specadvisor.model.sharding import VECTORS, replicated
+from specadvisor.step import Deployment, admitted, check_fits, rank_weight_bytes, resident
 from specadvisor.step.memory import sequence_bytes
 
 from .parts import attention_layer, moe_layer, recurrent_layer
@@ -29,13 +30,13 @@ def test_split_weights_are_conserved_and_copies_are_listed(deploy, layers) -> No
     copied = sum(la.count * 2.0 * la.norm_parameters for la in model.layers)
     copied += sum(la.count * m.weight_bytes for la in model.layers for m in la.linears if m.shard == "replicated")
     assert 2 * two == pytest.approx(one + copied)
-    assert replicated_matrices(model, 2) == (
+    assert tuple(sorted(set(replicated(model, 2)) - {VECTORS})) == (
         ("router",) if any(la.feed_forward.__class__.__name__ == "Moe" for la in layers) else ()
     )
 
 
 def test_kv_heads_beyond_their_count_are_copied(deploy) -> None:
-    assert replicated_matrices(deploy().model, 4) == ("k", "v")
+    assert tuple(sorted(set(replicated(deploy().model, 4)) - {VECTORS})) == ("k", "v")
     assert resident(deploy(tp=2)).kv_bytes_per_token == resident(deploy(tp=4)).kv_bytes_per_token == 2 * 128 * 2
 
 
