@@ -77,7 +77,7 @@ def from_architecture(
         layers=small.layers,
         head=small.head,
         owns_head=not small.tied,
-        embedding_parameters=small.embedding_parameters,
+        embedding_parameters=small.embedding_parameters + small.lookup_parameters,
         vocab=small.vocab,
         assumptions=(*small.warnings, *assumptions),
     )

@@ -1,9 +1,11 @@
 """What tensor parallelism splits and what every rank holds whole.
 
-Identity: ``tp * rank_weight_bytes(model, tp) == model.weight_bytes + sum of replicated(model, tp)``.
+Identity: ``tp * rank_weight_bytes(model, tp).total == model.weight_bytes + sum of replicated(model, tp)``.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from specadvisor.formats import weight_format
 from specadvisor.model.architecture import Architecture, Layer, Moe
@@ -11,12 +13,29 @@ from specadvisor.model.architecture import Architecture, Layer, Moe
 VECTORS = "norms, biases and small vectors"
 
 
-def rank_weight_bytes(model: Architecture, tp: int) -> float:
-    """Weight bytes on one rank: embedding, head and experts split evenly, vectors whole, matrices by their rule."""
-    embedding = (model.embedding_parameters + model.lookup_parameters) * weight_format(model.embedding_format).bytes_per_weight
-    head = 0.0 if model.tied else model.head.weight_bytes
-    layers = sum(layer.count * layer_on_rank(layer, tp) for layer in model.layers)
-    return (embedding + head) / tp + layers + 2.0 * model.other_parameters
+@dataclass(frozen=True, slots=True)
+class WeightBytes:
+    """Bytes of a model on one rank. ``tables``: embeddings, those of which every layer looks up a row included."""
+
+    layers: float
+    tables: float
+    head: float
+
+    @property
+    def total(self) -> float:
+        return self.layers + self.tables + self.head
+
+
+def rank_weight_bytes(model: Architecture, tp: int, expert_ranks: int = 0, stages: int = 1) -> WeightBytes:
+    """Weights on one rank: tables and head split over the vocabulary, vectors whole, matrices by their rule, experts over
+    ``expert_ranks`` (0: ``tp``); pipeline ``stages`` divide everything. Tables count as on the GPU, which is where vLLM and
+    SGLang keep them.
+    """
+    layers = sum(layer.count * layer_on_rank(layer, tp, expert_ranks) for layer in model.layers) + 2.0 * model.other_parameters
+    rows = (model.embedding_parameters + model.lookup_parameters) / tp
+    tables = rows * weight_format(model.embedding_format).bytes_per_weight
+    head = 0.0 if model.tied else model.head.weight_bytes * model.head.share(tp)
+    return WeightBytes(layers / stages, tables / stages, head / stages)
 
 
 def layer_on_rank(layer: Layer, tp: int, expert_ranks: int = 0) -> float:

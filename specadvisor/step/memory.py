@@ -8,35 +8,17 @@ from typing import Any, Protocol
 import numpy as np
 
 from specadvisor.errors import DoesNotFit
-from specadvisor.formats import KV_BYTES, weight_format
+from specadvisor.formats import KV_BYTES
 from specadvisor.model.architecture import Attention, Layer, Recurrent
-from specadvisor.model.sharding import layer_on_rank
+from specadvisor.model.sharding import WeightBytes, rank_weight_bytes
 from specadvisor.ranges import FloatArray
 from specadvisor.step.deployment import Deployment
 from specadvisor.step.head import LOGIT_BYTES
 
 
-@dataclass(frozen=True, slots=True)
-class WeightBytes:
-    """Bytes of the model on one rank."""
-
-    layers: float
-    embedding: float
-    head: float
-
-    @property
-    def total(self) -> float:
-        return self.layers + self.embedding + self.head
-
-
-def rank_weight_bytes(deployment: Deployment) -> WeightBytes:
-    """Weights of the target on one rank; embedding and head are split over the vocabulary."""
-    model, tp = deployment.model, deployment.tp
-    expert_ranks = max(tp, deployment.ep)
-    layers = sum(la.count * layer_on_rank(la, tp, expert_ranks) for la in model.layers) + 2.0 * model.other_parameters
-    embedding = model.embedding_parameters * weight_format(model.embedding_format).bytes_per_weight / tp
-    head = 0.0 if model.tied else model.head.weight_bytes * model.head.share(tp)
-    return WeightBytes(layers / deployment.pp, embedding / deployment.pp, head / deployment.pp)
+def deployed_weights(deployment: Deployment) -> WeightBytes:
+    """Weights of the target on one rank of ``deployment``."""
+    return rank_weight_bytes(deployment.model, deployment.tp, max(deployment.tp, deployment.ep), deployment.pp)
 
 
 class ResidentDrafter(Protocol):
@@ -90,7 +72,7 @@ def resident(deployment: Deployment, drafter: ResidentDrafter | None = None) -> 
     return Memory(
         total_bytes=gpu.memory_bytes * serving.memory_fraction,
         reserve_bytes=serving.reserve_bytes + (_verification_bytes(deployment) if drafter else 0.0),
-        weight_bytes=rank_weight_bytes(deployment).total,
+        weight_bytes=deployed_weights(deployment).total,
         drafter_bytes=drafter.resident_bytes if drafter else 0.0,
         kv_bytes_per_token=sum(la.count * _kv_bytes_on_rank(la, deployment) for la in model.attention_layers()),
         drafter_kv_bytes_per_token=drafter.kv_bytes_per_token if drafter else 0.0,

@@ -11,7 +11,7 @@ from specadvisor.formats import weight_format
 from specadvisor.model.architecture import Attention, Moe
 from specadvisor.ranges import FloatArray
 from specadvisor.step.deployment import Deployment
-from specadvisor.step.memory import rank_weight_bytes
+from specadvisor.step.memory import deployed_weights
 
 
 def prefill_s(deployment: Deployment, input_tokens: Any) -> FloatArray:
@@ -30,7 +30,7 @@ def prefill_s(deployment: Deployment, input_tokens: Any) -> FloatArray:
 
 def _layer_read_s(deployment: Deployment, tokens: FloatArray) -> FloatArray:
     """Seconds to read the layers' weights once; of the routed experts only those the prompt reaches."""
-    total = np.asarray(rank_weight_bytes(deployment).layers)
+    total = np.asarray(deployed_weights(deployment).layers)
     for layer in deployment.model.layers:
         experts = layer.feed_forward
         if isinstance(experts, Moe):

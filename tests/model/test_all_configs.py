@@ -45,7 +45,7 @@ def test_config(path):
     assert sum(r.bytes for r in rows) == pytest.approx(model.weight_bytes)
     for tp in (1, 2, 8):
         copies = sum(replicated(model, tp).values())
-        assert tp * rank_weight_bytes(model, tp) == pytest.approx(model.weight_bytes + copies, rel=1e-9)
+        assert tp * rank_weight_bytes(model, tp).total == pytest.approx(model.weight_bytes + copies, rel=1e-9)
     assert sum(replicated(model, 1).values()) == 0
     assert model.active_parameters <= model.total_parameters
     assert np.all(np.diff(model.kv_bytes_per_sequence(np.arange(1, 40000, 999))) >= 0)

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from specadvisor.errors import DoesNotFit, InputError
+from specadvisor.model import load_model
 from specadvisor.model.sharding import VECTORS, replicated
-from specadvisor.step import Deployment, admitted, check_fits, rank_weight_bytes, resident
+from specadvisor.step import Deployment, admitted, check_fits, deployed_weights, resident
 from specadvisor.step.memory import sequence_bytes
 
 from .parts import attention_layer, moe_layer, recurrent_layer
@@ -17,15 +19,21 @@ ATTENTION_PARAMETERS = 256 * 256 * 2 + 256 * 128 * 2 + 256 * 512 * 3 + 2 * 256
 
 
 def test_weights_on_one_rank_can_be_counted_on_paper(deploy) -> None:
-    weights = rank_weight_bytes(deploy(attention_layer(2)))
+    weights = deployed_weights(deploy(attention_layer(2)))
     assert weights.layers == 2 * 2 * ATTENTION_PARAMETERS
-    assert weights.embedding == weights.head == 2 * 256 * 1000
+    assert weights.tables == weights.head == 2 * 256 * 1000
     assert weights.total == deploy(attention_layer(2)).model.weight_bytes
+
+
+def test_embeddings_that_every_layer_looks_up_are_part_of_the_bill(deploy) -> None:
+    model = load_model("gemma-4-e4b")
+    bill = resident(replace(deploy(), model=model))
+    assert model.lookup_parameters > 2e9 and bill.weight_bytes == model.weight_bytes
 
 
 @pytest.mark.parametrize("layers", [(attention_layer(2),), (moe_layer(3),), (attention_layer(1), recurrent_layer(2))])
 def test_split_weights_are_conserved_and_copies_are_listed(deploy, layers) -> None:
-    one, two = (rank_weight_bytes(deploy(*layers, tp=tp)).total for tp in (1, 2))
+    one, two = (deployed_weights(deploy(*layers, tp=tp)).total for tp in (1, 2))
     model = deploy(*layers).model
     copied = sum(la.count * 2.0 * la.norm_parameters for la in model.layers)
     copied += sum(la.count * m.weight_bytes for la in model.layers for m in la.linears if m.shard == "replicated")
@@ -42,9 +50,9 @@ def test_kv_heads_beyond_their_count_are_copied(deploy) -> None:
 
 def test_experts_are_shared_by_all_ranks(deploy) -> None:
     routed = 8 * 3 * 256 * 64 * 2
-    one, two = (rank_weight_bytes(deploy(moe_layer(1), tp=2, ep=ep)).layers for ep in (1, 2))
+    one, two = (deployed_weights(deploy(moe_layer(1), tp=2, ep=ep)).layers for ep in (1, 2))
     assert one == two
-    assert rank_weight_bytes(deploy(moe_layer(1), tp=1)).layers - routed == pytest.approx(
+    assert deployed_weights(deploy(moe_layer(1), tp=1)).layers - routed == pytest.approx(
         2 * (256 * 256 * 2 + 256 * 128 * 2 + 256 * 8 + 512)
     )
 
