@@ -11,6 +11,7 @@ from specadvisor import kernels
 from specadvisor.hardware import load_gpu
 from specadvisor.model.architecture import Linear
 from specadvisor.step import Deployment, StepTime, layers_time, linear_time, target_step
+from specadvisor.step.deployment import BENCHMARKED
 from specadvisor.step.target import padded_rows
 
 from .parts import attention_layer, moe_layer, recurrent_layer
@@ -175,3 +176,14 @@ def test_beyond_the_largest_graph_the_host_launches_every_kernel(deploy) -> None
     deployment = deploy(attention_layer(2), eager_layer_s=1.0, ceiling_tokens=64.0)
     assert target_step(deployment, 16, 4, 100)["host"] == 0.0
     assert target_step(deployment, 17, 4, 100).total_s == pytest.approx(2.0)
+
+
+def test_sustained_compute_is_one_share_of_the_datasheet_over_the_families(deploy) -> None:
+    """The law of each measured datacentre part, at its largest products, reaches what ``BENCHMARKED`` says of its family."""
+    held = {}
+    for name in ("a100_sxm_80gb", "h100_sxm", "h200_sxm", "b200_sxm"):
+        gpu = load_gpu(name)
+        reached = 2.0 * 8192 * 28672 * 8192 / float(kernels.gemm_s(gpu, 8192, 28672, 8192)) / gpu.peak("bf16")
+        assert reached == pytest.approx(BENCHMARKED[gpu.sm], abs=0.03)
+        held[gpu.sm] = reached * replace(deploy(), gpu=gpu).running_gpu.clock_scale
+    assert max(held.values()) - min(held.values()) < 0.03
