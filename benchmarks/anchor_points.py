@@ -50,6 +50,10 @@ class Point:
         return self.predicted / self.measured - 1.0
 
     @property
+    def has_sign(self) -> bool:
+        return self.unit == "x" and abs(self.measured - 1.0) > MARGIN
+
+    @property
     def missing_s(self) -> float:
         """Seconds that the round would have to be longer to give the printed speed-up (acceptance and plain step kept)."""
         return self.round_s * self.error
@@ -118,14 +122,16 @@ def _drafter(setting: str, drafter: str, tree: str, modifiers: tuple[str, ...]) 
     return load_drafter(drafter, run.model, run.serving.id, tree=tree).with_modifiers(map(parse_modifier, modifiers))
 
 
-def speedup_points(context: float | None = None) -> list[Point]:
-    """Sweeps over batch, concurrency or draft length; ``context`` replaces the settings' own."""
+def speedup_points(context: float | None = None, only: str = "") -> list[Point]:
+    """Sweeps over batch, concurrency or draft length (of one setting); ``context`` replaces the settings' own."""
     measured: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
     for row in read("speedups.csv"):
         measured[row["setting"], row["series"]].append((float(row["load"]), float(row["speedup"])))
     points: list[Point] = []
     for row in read("series.csv"):
         name = (row["setting"], row["series"])
+        if only not in ("", row["setting"]):
+            continue
         loads, values = map(np.array, zip(*measured[name], strict=True))
         cells = zip(loads, values, *_speedups(row, loads, context), strict=True)
         points += [Point(*name, *cell[:3], round_s=cell[3]) for cell in cells]
@@ -265,10 +271,14 @@ def share_points() -> list[Point]:
     return points
 
 
+def wrong_signs(points: Sequence[Point]) -> list[Point]:
+    """Speed-ups measured on the other side of 1 than predicted, by more than ``MARGIN``."""
+    return [p for p in points if p.has_sign and (p.measured > 1.0) != (p.predicted > 1.0)]
+
+
 def score(points: Sequence[Point]) -> Score:
     """Signs, orders and errors of ``points`` together; only points of one setting are compared."""
-    counted = [p for p in points if p.unit == "x" and abs(p.measured - 1.0) > MARGIN]
-    right = sum((p.measured > 1.0) == (p.predicted > 1.0) for p in counted)
+    counted = sum(p.has_sign for p in points)
     pairs = [
         (a, b)
         for a, b in combinations(points, 2)
@@ -276,4 +286,4 @@ def score(points: Sequence[Point]) -> Score:
         and abs(a.measured / b.measured - 1.0) > MARGIN
     ]  # fmt: skip
     ordered = sum((a.measured > b.measured) == (a.predicted > b.predicted) for a, b in pairs)
-    return Score((right, len(counted)), (ordered, len(pairs)), np.array([abs(p.error) for p in points]))
+    return Score((counted - len(wrong_signs(points)), counted), (ordered, len(pairs)), np.array([abs(p.error) for p in points]))
