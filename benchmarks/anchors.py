@@ -159,8 +159,11 @@ def main() -> None:
     unseen += [p for p in sweeps if p.setting not in {u.setting for u in fitted}]
     unseen += [p for u in fitted for p in u.tested]
     for what, points in (("nothing fitted", speedups), ("rows that no fit saw, where a source's number is fitted", unseen)):
-        wrong = ", ".join(f"{p.setting} {p.series} at {p.load:g} ({p.measured:g})" for p in wrong_signs(points))
-        print(f"\nspeed-ups, {what}: {score(points)}\n  wrong side of 1: {wrong or 'none'}")
+        print(f"\nspeed-ups, {what}: {score(points)}")
+        wrong = wrong_signs(points)
+        print("  on the wrong side of 1:" + ("" if wrong else " none"))
+        for p in wrong:
+            print(f"    {p.setting} {p.series} at {p.load:g}: measured {p.measured:.2f}, predicted {p.predicted:.2f}")
     print(f"\nverification: {score(verified)}")
     print(f"all, nothing fitted: {score([*speedups, *verified])}")
 

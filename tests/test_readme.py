@@ -35,7 +35,7 @@ def test_commands_exist(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_every_output_block_is_filled() -> None:
     blocks = re.findall(r"<!-- output of: (.+?) -->\n```text\n(.*?)```", README, re.S)
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     for command, printed in blocks:
         assert printed.strip(), f"run: python benchmarks/readme.py ({command})"
 
