@@ -76,10 +76,13 @@ def _verify_cliff(case: Case) -> str | None:
 def _state_slots(case: Case) -> str | None:
     if not case.recurrent:
         return None
+    rule = case.deployment.serving.states
     size = case.deployment.model.state_bytes_per_sequence / case.deployment.ranks / 1e6
+    copies = float(rule.copies(case.k, bool(case.k)))
+    pool = f" {case.deployment.serving.id} gives them {rule.pool_share:.0%} of the pool ({rule.option})." if rule.option else ""
     return (
         "Hybrid model: every draft token writes a recurrent state and keeps it to roll back to, "
-        f"{case.k + 1} x {size:.0f} MB a request at this k: admission shrinks with k, and this cost has no free region."
+        f"{copies:.0f} x {size:.0f} MB a request at this k: admission shrinks with k, and this cost has no free region.{pool}"
     )
 
 

@@ -203,8 +203,10 @@ def admitted_speculating(
 ) -> FloatArray:
     """Requests of one replica that run together with ``drafter`` in memory and ``k`` drafts each (0: loaded but idle)."""
     memory = resident(deployment, drafter)
-    lookahead = drafter.lookahead_slots(k)
-    return admitted(deployment, memory, load, context, speculating=True, lookahead=lookahead, k=k)
+    serving = deployment.serving
+    limit = serving.budget_requests(deployment.gpu, drafter.kind, k)
+    held = drafter.held_slots(serving, k)
+    return admitted(deployment, memory, np.minimum(load, limit), context, speculating=True, slots=held, k=k)
 
 
 def rescaled(length: Range, mid: FloatArray) -> Range:

@@ -23,7 +23,8 @@ def that_fit(deployment: Deployment, load: Load, found: Candidates) -> Candidate
     kept, excluded = [], dict(found.excluded)
     for drafter in found.drafters:
         memory = resident(deployment, drafter.on(deployment))
-        held = sequence_bytes(deployment, memory, tokens, lookahead=drafter.lookahead_slots(1.0), k=1.0)
+        slots = drafter.held_slots(deployment.serving, 1.0)
+        held = sequence_bytes(deployment, memory, tokens, slots=slots, k=1.0, speculating=True)
         if held > memory.kv_pool_bytes:
             excluded[drafter.name] = _too_long(memory, tokens)
         else:

@@ -67,13 +67,14 @@ class Drafter:
 
     ``layers`` are the drafter's own, ``inputs`` run on rows that carry target features, ``step_linears`` on every row of
     every pass, ``extra`` are further resident matrices. ``head`` is what a drafting pass projects with; it is resident
-    only where ``owns_head``. ``ranks``/``kv_format`` describe the deployment it was bound to (``on``). A subclass without
-    fields of its own needs no second ``dataclass`` decorator, which would cost 2 ms of every start.
+    only where ``owns_head``. ``writes_ahead``: a drafting pass writes keys and values past the last token.
+    ``ranks``/``kv_format`` describe the deployment it was bound to (``on``). A subclass without fields of its own needs no
+    second ``dataclass`` decorator, which would cost 2 ms of every start.
     """
 
     kind: ClassVar[str]
     needs_target_states: ClassVar[bool] = True
-    lookahead_extra: ClassVar[int] = 0
+    writes_ahead: ClassVar[bool] = True
 
     name: str
     model: Architecture = field(repr=False)
@@ -208,10 +209,19 @@ class Drafter:
         mixers = [(la.count, la.mixer) for la in self.layers if isinstance(la.mixer, Recurrent)]
         return sum(count * (m.state_bytes + m.conv_state_bytes) for count, m in mixers) / self.ranks
 
-    def lookahead_slots(self, k: Any) -> FloatArray:
-        """KV slots that a sequence holds for tokens not yet accepted."""
-        slots = np.asarray(k, dtype=float) + self.lookahead_extra
-        return np.maximum(slots, self.tree.tokens - 1.0) if self.tree else slots
+    def verified_drafts(self, k: Any) -> FloatArray:
+        """Most draft tokens that the target's pass checks beside the last accepted one: ``k``, or a tree's nodes."""
+        drafts = np.asarray(k, dtype=float)
+        return self.tree.verified(drafts) - 1.0 if self.tree else drafts
+
+    def drafting_positions(self, k: Any) -> FloatArray:
+        """Positions of a sequence that a drafting pass writes: ``k``, a tree's beam at every step; 0 without such a pass."""
+        beam = self.tree.topk if self.tree and not self.tree.best_first else 1
+        return np.asarray(k, dtype=float) * float(beam if self.writes_ahead else 0)
+
+    def held_slots(self, serving: ServingEngine, k: Any) -> FloatArray:
+        """KV slots that a running sequence holds beyond its accepted tokens, by the engine's rule."""
+        return serving.held_slots(self.verified_drafts(k), self.drafting_positions(k))
 
     @property
     def prefill_parameters(self) -> float:

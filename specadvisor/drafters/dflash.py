@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from specadvisor.drafters.base import Drafter, Load, Round
 from specadvisor.drafters.parts import Shape, context_projections, decoder_layers
 from specadvisor.drafters.shapes import family_shape
@@ -30,7 +32,6 @@ class BlockDrafter(Drafter):
     """
 
     kind = "dflash"
-    lookahead_extra = 1
 
     context_linears: tuple[Linear, ...] = field(default=(), repr=False)
     anchor_drafts: bool = False
@@ -38,7 +39,7 @@ class BlockDrafter(Drafter):
     def draft(self, deployment: Deployment, load: Load) -> Round:
         batch, k, context, accepted = load.batch, load.k, load.context, load.accepted
         rows = batch * self.catch_up_rows(deployment.serving, k, accepted)
-        block = k if self.anchor_drafts else k + 1.0
+        block = self.drafting_positions(k)
         head = self.head or self.model.head
         draft = linear_time(deployment, (*self.inputs, *self.context_linears), rows)
         draft = draft + layers_time(deployment, self.layers, batch, block, context)
@@ -50,6 +51,10 @@ class BlockDrafter(Drafter):
             verified_tokens=self.tree.verified(k) if self.tree else k + 1.0,
             sequential_passes=k * 0.0 + 1.0,
         )
+
+    def drafting_positions(self, k: Any) -> FloatArray:
+        """The whole block, the anchor included where it predicts nothing."""
+        return np.asarray(k, dtype=float) + (0.0 if self.anchor_drafts else 1.0)
 
     def selection(self, deployment: Deployment, batch: FloatArray, k: FloatArray) -> StepTime:
         """What the family runs after the head: nothing for DFlash."""

@@ -24,7 +24,6 @@ class DraftModel(SequentialDrafter):
 
     kind = "draft_model"
     needs_target_states = False
-    lookahead_extra = 1
 
     vocab: int = 0
 
@@ -50,7 +49,6 @@ class Pard(DraftModel):
     """PARD (2504.18583): mask tokens let one pass of the small model over r + k - 1 rows draft all k tokens."""
 
     kind = "pard"
-    lookahead_extra = 0
 
     def draft(self, deployment: Deployment, load: Load) -> Round:
         batch, k, context, accepted = load.batch, load.k, load.context, load.accepted

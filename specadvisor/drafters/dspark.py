@@ -33,7 +33,6 @@ class DSpark(BlockDrafter):
     """
 
     kind = "dspark"
-    lookahead_extra = 0
 
     markov: Linear = field(repr=False)
     bundled: bool = False

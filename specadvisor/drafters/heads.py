@@ -24,6 +24,7 @@ class Medusa(Drafter):
     """
 
     kind = "medusa"
+    writes_ahead = False
 
     def draft(self, deployment: Deployment, load: Load) -> Round:
         batch, k = load.batch, load.k
@@ -45,6 +46,7 @@ class Hydra(Drafter):
     """
 
     kind = "hydra"
+    writes_ahead = False
 
     def draft(self, deployment: Deployment, load: Load) -> Round:
         batch, k = load.batch, load.k
@@ -67,6 +69,7 @@ class MlpSpeculator(Drafter):
     """
 
     kind = "mlp_speculator"
+    writes_ahead = False
 
     def draft(self, deployment: Deployment, load: Load) -> Round:
         batch, k = load.batch, load.k

@@ -30,6 +30,7 @@ class Ngram(Drafter):
 
     kind = "ngram"
     needs_target_states = False
+    writes_ahead = False
 
     seconds_per_sequence: float = 1.0e-5
     seconds_per_token: float = 0.0
@@ -68,7 +69,10 @@ class Rest(Ngram):
     nodes: int = 64
 
     def proposed(self, k: FloatArray, accepted: FloatArray) -> FloatArray:
-        return self.nodes - 1.0 + k * 0.0 + accepted * 0.0
+        return self.verified_drafts(k) + accepted * 0.0
+
+    def verified_drafts(self, k: Any) -> FloatArray:
+        return self.nodes - 1.0 + 0.0 * np.asarray(k, dtype=float)
 
 
 def build(model: Architecture, config: Mapping[str, Any] | None, name: str) -> Ngram:

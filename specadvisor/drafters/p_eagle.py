@@ -9,7 +9,6 @@ from specadvisor.drafters.base import Drafter, Load, Round
 from specadvisor.drafters.eagle3 import parts
 from specadvisor.drafters.shapes import family_shape
 from specadvisor.model.architecture import Architecture
-from specadvisor.ranges import FloatArray
 from specadvisor.step.head import head_time, sampling_time
 from specadvisor.step.layers import layers_time, linear_time
 
@@ -38,10 +37,6 @@ class PEagle(Drafter):
             verified_tokens=k + 1.0,
             sequential_passes=k * 0.0 + 1.0,
         )
-
-    def lookahead_slots(self, k: Any) -> FloatArray:
-        """K slots for the drafts and K - 1 more for its own mask rows (vLLM 0.33)."""
-        return super().lookahead_slots(2.0 * k - 1.0)
 
 
 def build(model: Architecture, config: Mapping[str, Any] | None, name: str) -> PEagle:

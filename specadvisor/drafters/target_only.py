@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from specadvisor.drafters.base import Drafter, Load, Round
 from specadvisor.drafters.facts import drafter_facts
 from specadvisor.model.architecture import Architecture
@@ -22,6 +24,7 @@ class Lookahead(Drafter):
 
     kind = "lookahead"
     needs_target_states = False
+    writes_ahead = False
 
     window: int = 15
     guesses: int = 15
@@ -29,10 +32,10 @@ class Lookahead(Drafter):
     def draft(self, deployment: Deployment, load: Load) -> Round:
         k = load.k
         zero = k * 0.0
-        return Round(StepTime(), 1.0 + (self.window + self.guesses) * k, zero)
+        return Round(StepTime(), 1.0 + self.verified_drafts(k), zero)
 
-    def lookahead_slots(self, k: Any) -> FloatArray:
-        return super().lookahead_slots((self.window + self.guesses) * k)
+    def verified_drafts(self, k: Any) -> FloatArray:
+        return (self.window + self.guesses) * np.asarray(k, dtype=float)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +44,7 @@ class TokenRecycling(Drafter):
 
     kind = "token_recycling"
     needs_target_states = False
+    writes_ahead = False
 
     nodes: int = 80
     seconds_per_sequence: float = 1.0e-4
@@ -48,10 +52,10 @@ class TokenRecycling(Drafter):
     def draft(self, deployment: Deployment, load: Load) -> Round:
         batch, k = load.batch, load.k
         zero = k * 0.0
-        return Round(StepTime(), self.nodes + zero, zero, cpu_s=batch * self.seconds_per_sequence)
+        return Round(StepTime(), 1.0 + self.verified_drafts(k), zero, cpu_s=batch * self.seconds_per_sequence)
 
-    def lookahead_slots(self, k: Any) -> FloatArray:
-        return super().lookahead_slots(self.nodes - 1.0 + 0.0 * k)
+    def verified_drafts(self, k: Any) -> FloatArray:
+        return self.nodes - 1.0 + 0.0 * np.asarray(k, dtype=float)
 
 
 def build_lookahead(model: Architecture, config: Mapping[str, Any] | None, name: str) -> Lookahead:

@@ -112,8 +112,7 @@ def _limits(plan: LaunchPlan, engine: ServingEngine) -> Words:
     beyond = [
         vllm_count(batch) * query for batch, query in batches if batch * query > engine.graph_ceiling(plan.gpu, batch, query)
     ]
-    slots = engine.lookahead_slots(plan.kind, plan.k_max) if engine.drafters[plan.kind].divides_token_budget else 0
-    budget = max([*beyond, int(slots * plan.concurrency_max)])
+    budget = max([*beyond, *(int(batch * engine.budget_rows(plan.kind, query - 1, plan.k_max)) for batch, query in batches)])
     if budget > engine.token_budget(plan.gpu):
         words.append(("--max-num-batched-tokens", budget))
     if beyond:

@@ -12,9 +12,10 @@ from specadvisor.errors import InputError
 from specadvisor.hardware.gpu import Gpu
 from specadvisor.ids import resolve
 from specadvisor.ranges import FloatArray
-from specadvisor.serving import graphs
+from specadvisor.serving import graphs, slots
 from specadvisor.serving.attention import AttentionBackend
 from specadvisor.serving.facts import DrafterFacts, Fact, Support, version_key
+from specadvisor.serving.slots import StateRule
 
 GIB = 2.0**30
 
@@ -51,7 +52,7 @@ class ServingEngine:
     ``reserve_bytes``, holds weights and caches; caches come in ``kv_block`` tokens. ``verify_logit_copies``: 4-byte copies
     of the logits of every request that the engine sets aside once it speculates. ``tuned_requests``: the limits on running
     requests and on captured graphs are raised to that many (``tuned``); 0 keeps the engine's defaults. ``kv_formats``: caches
-    that it has, its default first; none stated: any.
+    that it has, its default first; none stated: any. ``counts_budget``: a decode batch has to fit the token budget.
     """
 
     id: str
@@ -74,6 +75,9 @@ class ServingEngine:
     admission: tuple[Mapping[str, Any], ...]
     token_budgets: tuple[tuple[float, int], ...]
     drafters: Mapping[str, DrafterFacts]
+    slot_rules: Mapping[str, Any]
+    states: StateRule = field(default_factory=StateRule)
+    counts_budget: bool = False
     verify_logit_copies: float = 0.0
     tuned_requests: int = 0
     kv_formats: Sequence[str] = ()
@@ -126,24 +130,40 @@ class ServingEngine:
                 ceiling[here] = (grid[-1] if len(grid) else 0.0) * query[here]
         return ceiling
 
-    def max_requests(self, gpu: Gpu, speculating: bool = False, *, kind: str = "", k: int = 0) -> int:
-        """Requests that run at once by default; some drafters (``kind``, ``k``) lower it through the token budget."""
+    def max_requests(self, gpu: Gpu, speculating: bool = False) -> int:
+        """Requests that run at once by default."""
         limit = next(int(row["requests"]) for row in self.admission if _row_matches(row, gpu, speculating))
-        if self.tuned_requests:
-            return max(limit, self.tuned_requests)
-        facts = self.drafters.get(kind)
-        if facts and facts.divides_token_budget and k:
-            limit = min(limit, max(1, self.token_budget(gpu) // int(self.lookahead_slots(kind, k))))
-        return limit
+        return max(limit, self.tuned_requests)
+
+    def budget_requests(self, gpu: Gpu, kind: str, k: Any) -> FloatArray:
+        """Requests that a step's token budget has rows for with ``k`` drafts of this kind each; infinite where none counts.
+
+        With ``tuned_requests`` the budget is raised as well.
+        """
+        rows = self.budget_rows(kind, k)
+        if not self.counts_budget or self.tuned_requests:
+            return np.full(rows.shape, np.inf)
+        return np.maximum(1.0, self.token_budget(gpu) // rows)
 
     def token_budget(self, gpu: Gpu) -> int:
         """Tokens that one step may schedule by default."""
         return next(tokens for least_gib, tokens in self.token_budgets if gpu.memory_bytes >= least_gib * GIB)
 
-    def lookahead_slots(self, kind: str, k: Any) -> Any:
-        """KV slots that a sequence reserves ahead for ``k`` draft tokens of this kind of drafter (array)."""
+    def budget_rows(self, kind: str, k: Any, k_max: Any = 0) -> FloatArray:
+        """Rows of the token budget that a request takes: 1 + ``k`` verified tokens and what this kind drafts beside them.
+
+        ``k_max``: the longest draft that the server is started for, by which it sizes what drafting takes.
+        """
         facts = self.drafters.get(kind, DrafterFacts(method=""))
-        return facts.slots_per_draft_token * np.asarray(k, dtype=float) + facts.extra_slots
+        verified = 1.0 + np.asarray(k, dtype=float)
+        longest = np.maximum(k, k_max)
+        if facts.drafts_in_own_pass:
+            return np.asarray(np.maximum(verified, 1.0 + longest))
+        return np.asarray(verified + facts.rows_per_draft_token * longest + facts.extra_rows)
+
+    def held_slots(self, verified: Any, drafting: Any) -> FloatArray:
+        """KV slots that a running request holds beyond its accepted tokens (``slots.held_slots``)."""
+        return slots.held_slots(self.slot_rules, verified, drafting)
 
     def supports(self, drafter_kind: str) -> Support:
         """Whether this version runs that kind of drafter, under which name."""

@@ -36,17 +36,17 @@ class Support:
 class DrafterFacts:
     """How an engine runs one kind of drafter.
 
-    KV slots a sequence reserves for k draft tokens: ``slots_per_draft_token`` * k + ``extra_slots``.
-    ``divides_token_budget``: active sequences are capped at token budget // slots. ``until``: first version without it.
+    ``rows_per_draft_token`` * k + ``extra_rows``: rows of a step's token budget that drafting takes beside the verified
+    tokens; ``drafts_in_own_pass``: a block drafter's pass has to fit the budget by itself. ``until``: first version without it.
     """
 
     method: str
     since: str = ""
     until: str = ""
     note: str = ""
-    slots_per_draft_token: float = 1.0
-    extra_slots: float = 0.0
-    divides_token_budget: bool = False
+    rows_per_draft_token: float = 0.0
+    extra_rows: float = 0.0
+    drafts_in_own_pass: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 

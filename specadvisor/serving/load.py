@@ -14,6 +14,7 @@ from specadvisor.ids import resolve
 from specadvisor.serving.attention import AttentionBackend
 from specadvisor.serving.engine import AttentionRule, ServingEngine
 from specadvisor.serving.facts import STATES, DrafterFacts, Fact, version_key
+from specadvisor.serving.slots import StateRule
 
 
 def load_engine(engine_id: str, version: str | None = None) -> ServingEngine:
@@ -53,6 +54,9 @@ def _read(engine_id: str) -> ServingEngine:
         attention=tuple(_attention_rule(row) for row in data["attention"]),
         graph_rules=data["graphs"],
         admission=tuple(data["admission"]),
+        counts_budget=data["token_budget"].get("counts_decoding", False),
+        slot_rules=data.get("slots", {"kind": "verified"}),
+        states=StateRule(**data.get("states", {})),
         token_budgets=tuple((float(least), int(tokens)) for least, tokens in data["token_budget"]["steps"]),
         drafters={kind: DrafterFacts(**row) for kind, row in data["drafters"].items()},
         facts=facts,

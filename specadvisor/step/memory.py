@@ -9,7 +9,7 @@ import numpy as np
 
 from specadvisor.errors import DoesNotFit
 from specadvisor.formats import KV_BYTES
-from specadvisor.model.architecture import Attention, Layer, Recurrent
+from specadvisor.model.architecture import Attention, Layer
 from specadvisor.model.sharding import WeightBytes, rank_weight_bytes
 from specadvisor.ranges import FloatArray
 from specadvisor.step.deployment import Deployment
@@ -32,12 +32,16 @@ class ResidentDrafter(Protocol):
     def kv_bytes_per_token(self) -> float:
         """Own cache per token of context, on one rank."""
 
+    @property
+    def state_bytes_per_sequence(self) -> float:
+        """Own recurrent state of one sequence, one copy, on one rank."""
+
 
 @dataclass(frozen=True, slots=True)
 class Memory:
     """Memory of one rank in bytes. ``kv_pool_tokens`` counts tokens of full context (a windowed layer holds its window only,
 
-    so long sequences fit more). ``state_bytes_per_slot``: recurrent state of one sequence, one copy.
+    so long sequences fit more). ``state_bytes_per_slot``: recurrent state of one sequence, one copy, the drafter's included.
     """
 
     total_bytes: float
@@ -66,9 +70,6 @@ class Memory:
 def resident(deployment: Deployment, drafter: ResidentDrafter | None = None) -> Memory:
     """Memory of one rank of ``deployment`` with ``drafter`` loaded."""
     gpu, serving, model = deployment.gpu, deployment.serving, deployment.model
-    state = sum(
-        la.count * (la.mixer.state_bytes + la.mixer.conv_state_bytes) for la in model.layers if isinstance(la.mixer, Recurrent)
-    )
     return Memory(
         total_bytes=gpu.memory_bytes * serving.memory_fraction,
         reserve_bytes=serving.reserve_bytes + (_verification_bytes(deployment) if drafter else 0.0),
@@ -76,7 +77,8 @@ def resident(deployment: Deployment, drafter: ResidentDrafter | None = None) -> 
         drafter_bytes=drafter.resident_bytes if drafter else 0.0,
         kv_bytes_per_token=sum(la.count * _kv_bytes_on_rank(la, deployment) for la in model.attention_layers()),
         drafter_kv_bytes_per_token=drafter.kv_bytes_per_token if drafter else 0.0,
-        state_bytes_per_slot=state / deployment.ranks,
+        state_bytes_per_slot=model.state_bytes_per_sequence / deployment.ranks
+        + (drafter.state_bytes_per_sequence if drafter else 0.0),
     )
 
 
@@ -87,13 +89,23 @@ def _verification_bytes(deployment: Deployment) -> float:
     return rows * deployment.model.vocab * LOGIT_BYTES / deployment.tp
 
 
-def sequence_bytes(deployment: Deployment, memory: Memory, tokens: Any, *, lookahead: Any = 0, k: Any = 0) -> FloatArray:
-    """Bytes that one sequence of ``tokens`` tokens holds on a rank: caches with ``lookahead`` slots in whole blocks, and
-    1 + ``k`` recurrent states (engines keep one per verified token, to roll back to).
-    """
+def sequence_bytes(
+    deployment: Deployment, memory: Memory, tokens: Any, *, slots: Any = 0, k: Any = 0, speculating: bool = False
+) -> FloatArray:
+    """Bytes that one sequence of ``tokens`` tokens holds on a rank: its caches and its recurrent states."""
+    return cache_bytes(deployment, memory, tokens, slots) + state_bytes(deployment, memory, k, speculating)
+
+
+def state_bytes(deployment: Deployment, memory: Memory, k: Any, speculating: bool) -> FloatArray:
+    """Recurrent states of one sequence: engines keep one per verified token, to roll back to, and some copies beside."""
+    return memory.state_bytes_per_slot * deployment.serving.states.copies(k, speculating)
+
+
+def cache_bytes(deployment: Deployment, memory: Memory, tokens: Any, slots: Any = 0) -> FloatArray:
+    """Caches of one sequence of ``tokens`` tokens and ``slots`` further ones, in whole blocks."""
     block = deployment.serving.kv_block
-    held = np.ceil((np.asarray(tokens, dtype=float) + lookahead) / block) * block
-    size = memory.drafter_kv_bytes_per_token * held + memory.state_bytes_per_slot * (1.0 + np.asarray(k, dtype=float))
+    held = np.ceil((np.asarray(tokens, dtype=float) + slots) / block) * block
+    size = memory.drafter_kv_bytes_per_token * held
     for layer in deployment.model.attention_layers():
         window = layer.mixer.window if isinstance(layer.mixer, Attention) else 0
         kept = np.minimum(held, window + block) if window else held
@@ -108,16 +120,19 @@ def admitted(
     tokens: Any,
     *,
     speculating: bool = False,
-    lookahead: Any = 0,
+    slots: Any = 0,
     k: Any = 0,
 ) -> FloatArray:
     """Requests that run at once out of ``concurrency``, each holding ``tokens`` tokens on average; the rest waits.
 
-    Bounded by the pool and by the engine's own limit on running requests; at least 1 (raise on ``Memory.fits`` first).
+    ``slots``: KV slots of each beyond its tokens. Bounded by the pool and by the engine's own limit on running requests; at
+    least 1 (raise on ``Memory.fits`` first). Where states have a share of the pool of their own, either part may bind.
     """
-    fitting = np.floor(
-        memory.kv_pool_bytes / np.maximum(sequence_bytes(deployment, memory, tokens, lookahead=lookahead, k=k), 1e-9)
-    )
+    caches = cache_bytes(deployment, memory, tokens, slots)
+    states = state_bytes(deployment, memory, k, speculating)
+    share = deployment.serving.states.pool_share if memory.state_bytes_per_slot else 0.0
+    filled = np.maximum(caches / (1.0 - share), states / share) if share else caches + states
+    fitting = np.floor(memory.kv_pool_bytes / np.maximum(filled, 1e-9))
     limit = deployment.serving.max_requests(deployment.gpu, speculating)
     return np.minimum(np.minimum(np.asarray(concurrency, dtype=float), np.maximum(fitting, 1.0)), limit)
 

@@ -35,8 +35,10 @@ def test_experts_are_counted_for_the_k_chosen_at_that_load():
 def test_hybrid_states_and_prefix_cache():
     hybrid = Advisor(model_file("nvidia--Qwen3.6-27B-NVFP4_config.json"), "h100_sxm", weights="bf16")
     text = warnings(hybrid, drafters="mtp")
-    assert "recurrent state" in text
+    assert "recurrent state" in text and "of the pool" not in text
     assert "prefix-cache" in text
+    sglang = Advisor("qwen3.5-27b", "h200_sxm", engine="sglang").recommend([1], 1024, 1024, drafters="mtp")
+    assert any("47% of the pool (--mamba-full-memory-ratio)" in text for text in sglang.warnings)
 
 
 def test_first_token(small):

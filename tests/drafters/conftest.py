@@ -13,7 +13,7 @@ from specadvisor.model import load_model
 from specadvisor.model.architecture import Architecture
 from specadvisor.step.deployment import Deployment
 
-from .fake_serving import FakeServing
+from ..fake_engine import FakeEngine
 
 CONFIGS = Path(__file__).parents[1] / "data" / "drafter_configs"
 MakeDeployment = Callable[..., Deployment]
@@ -39,7 +39,7 @@ def deploy() -> MakeDeployment:
     """A deployment on one H100 with a fake engine; keywords go to the engine."""
 
     def make(model: Architecture, tp: int = 1, **engine: object) -> Deployment:
-        return Deployment(model, load_gpu("h100_sxm"), FakeServing(**engine), tp=tp)  # type: ignore[arg-type]
+        return Deployment(model, load_gpu("h100_sxm"), FakeEngine(**engine), tp=tp)  # type: ignore[arg-type]
 
     return make
 

@@ -18,8 +18,8 @@ from specadvisor.model import load_model
 from specadvisor.model.architecture import Architecture
 from specadvisor.step.target import target_step
 
+from ..fake_engine import FakeEngine
 from .conftest import MakeDeployment
-from .fake_serving import FakeServing
 
 VALUES = {
     "draft-vocab": "32000", "tree": "topk4/steps4/tokens8", "draft-window": "2048", "draft-format": "fp8", "head-format": "fp8",
@@ -68,7 +68,7 @@ def test_values_that_do_not_go_with_the_drafter(kind: str, text: str, qwen8b: Ar
      ("eagle3", "relaxed-acceptance", "tensorrt_llm"), ("eagle3", "tree=topk4/steps4/tokens8", "vllm")],
 )  # fmt: skip
 def test_illegal_pairs_have_a_reason(kind: str, text: str, engine: str, qwen8b: Architecture) -> None:
-    reason = load_drafter(kind, qwen8b).with_modifiers([parse_modifier(text)]).legality(qwen8b, FakeServing(id=engine))  # type: ignore[arg-type]
+    reason = load_drafter(kind, qwen8b).with_modifiers([parse_modifier(text)]).legality(qwen8b, FakeEngine(id=engine))  # type: ignore[arg-type]
     assert reason
 
 
@@ -83,8 +83,8 @@ def test_only_the_lossy_ones_say_so(qwen8b: Architecture) -> None:
 
 def test_engines_that_do_not_ship_it_are_named(qwen8b: Architecture) -> None:
     drafter = load_drafter("eagle3", qwen8b).with_modifiers([modifier("block-verification")])
-    assert not any("block-verification" in n for n in drafter.notes(FakeServing(id="vllm")))  # type: ignore[arg-type]
-    assert any("block-verification" in n for n in drafter.notes(FakeServing(id="llama_cpp")))  # type: ignore[arg-type]
+    assert not any("block-verification" in n for n in drafter.notes(FakeEngine(id="vllm")))  # type: ignore[arg-type]
+    assert any("block-verification" in n for n in drafter.notes(FakeEngine(id="llama_cpp")))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

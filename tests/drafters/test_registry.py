@@ -17,7 +17,7 @@ from specadvisor.model.architecture import Architecture
 from specadvisor.serving import load_engine
 from specadvisor.step.deployment import Deployment
 
-from .fake_serving import FakeServing
+from ..fake_engine import FakeEngine
 
 PAGE = Path(__file__).parents[2] / "docs" / "drafters.md"
 
@@ -72,23 +72,23 @@ def test_engine_facts_name_known_engines() -> None:
 
 
 def test_default_ranking(qwen8b: Architecture) -> None:
-    kinds = [d.kind for d in legal_drafters(qwen8b, FakeServing())]  # type: ignore[arg-type]
+    kinds = [d.kind for d in legal_drafters(qwen8b, FakeEngine())]  # type: ignore[arg-type]
     assert "mtp" not in kinds and {"eagle3", "dflash", "ngram", "draft_model"} <= set(kinds)
-    fewer = FakeServing(unsupported=frozenset({"eagle3", "medusa"}))
+    fewer = FakeEngine(unsupported=frozenset({"eagle3", "medusa"}))
     assert {"eagle3", "medusa"}.isdisjoint(d.kind for d in legal_drafters(qwen8b, fewer))  # type: ignore[arg-type]
-    assert "mtp" in [d.kind for d in legal_drafters(load_model("deepseek-v3"), FakeServing())]  # type: ignore[arg-type]
+    assert "mtp" in [d.kind for d in legal_drafters(load_model("deepseek-v3"), FakeEngine())]  # type: ignore[arg-type]
 
 
 def test_wrong_width_is_a_mismatch(qwen8b: Architecture) -> None:
     foreign = load_drafter("eagle3", load_model("llama-3.1-70b"))
-    reason = foreign.legality(qwen8b, FakeServing())  # type: ignore[arg-type]
+    reason = foreign.legality(qwen8b, FakeEngine())  # type: ignore[arg-type]
     assert reason is not None and "8192" in reason and "4096" in reason
 
 
 def test_vocabularies_must_agree_where_the_engine_cannot_map_them(qwen8b: Architecture) -> None:
     llama = load_drafter("draft_model:llama-3.2-1b", qwen8b)
-    assert llama.legality(qwen8b, FakeServing(id="sglang")) is not None  # type: ignore[arg-type]
-    assert llama.legality(qwen8b, FakeServing(id="vllm")) is None  # type: ignore[arg-type]
+    assert llama.legality(qwen8b, FakeEngine(id="sglang")) is not None  # type: ignore[arg-type]
+    assert llama.legality(qwen8b, FakeEngine(id="vllm")) is None  # type: ignore[arg-type]
 
 
 def test_the_sibling_is_the_smallest_model_with_the_vocabulary() -> None:

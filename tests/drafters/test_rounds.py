@@ -17,8 +17,8 @@ from specadvisor.model.architecture import Architecture
 from specadvisor.step.deployment import Deployment
 from specadvisor.step.memory import resident
 
+from ..fake_engine import FakeEngine
 from .conftest import CONFIGS, MakeDeployment
-from .fake_serving import FakeServing
 
 GB = 1e9
 
@@ -209,7 +209,7 @@ class TestEngines:
 
 
 def deployment_on(model: Architecture, tp: int) -> Deployment:
-    return Deployment(model, load_gpu("h100_sxm"), FakeServing(), tp=tp)  # type: ignore[arg-type]
+    return Deployment(model, load_gpu("h100_sxm"), FakeEngine(), tp=tp)  # type: ignore[arg-type]
 
 
 class TestProperties:

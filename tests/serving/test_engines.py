@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import tomllib
 
+import numpy as np
 import pytest
 
 from specadvisor.data_files import profiles_dir
@@ -23,6 +24,7 @@ def test_every_engine_file_is_complete(engine_id: str) -> None:
     for table in ("attention", "admission"):
         assert all(row["source"] for row in data.get(table, ())), table
     assert data["graphs"]["source"] and data["token_budget"]["source"]
+    assert all(data[table]["source"] for table in ("slots", "states") if table in data)
     assert set(engine.drafters) <= set(DRAFTERS)
     for gpu in map(datasheet, list_gpus()):
         for head_dim in (64, 80, 128, 192, 256, 512):
@@ -39,18 +41,28 @@ def test_admission_defaults() -> None:
     assert [vllm.token_budget(datasheet(g)) for g in ("b200_sxm", "h200_sxm", "rtx_4090")] == [16384, 8192, 2048]
 
 
-def test_block_drafters_divide_the_token_budget() -> None:
+def test_drafts_have_to_fit_the_token_budget() -> None:
     vllm = load_engine("vllm")
-    assert vllm.max_requests(datasheet("rtx_4090"), True, kind="dflash", k=15) == 2048 // 16
-    assert vllm.max_requests(datasheet("rtx_4090"), True, kind="eagle3", k=15) == 256
+    gpu = datasheet("rtx_4090")
+    assert vllm.budget_requests(gpu, "dflash", [3, 15]).tolist() == [2048 // 4, 2048 // 16]
+    for unbounded in (vllm.tuned(512), load_engine("sglang")):
+        assert unbounded.budget_requests(gpu, "dflash", 15) == np.inf
 
 
-def test_lookahead_slots() -> None:
+def test_rows_of_the_token_budget_by_the_engines_table() -> None:
     vllm = load_engine("vllm")
-    slots = {
-        kind: float(vllm.lookahead_slots(kind, 4)) for kind in ("eagle3", "mtp", "dflash", "draft_model", "pard", "p_eagle")
-    }
-    assert slots == {"eagle3": 4, "mtp": 4, "dflash": 5, "draft_model": 5, "pard": 8, "p_eagle": 7}
+    kinds = ("eagle3", "mtp", "ngram", "dflash", "dspark", "draft_model", "pard", "p_eagle")
+    beside = {kind: float(vllm.budget_rows(kind, 4)) - 5 for kind in kinds}
+    assert beside == {
+        "eagle3": 0, "mtp": 0, "ngram": 0, "dflash": 0, "dspark": 0, "draft_model": 1, "pard": 4, "p_eagle": 3,
+    }  # fmt: skip
+    assert [float(vllm.budget_rows(kind, 1, 4)) for kind in ("eagle3", "dflash", "pard")] == [2, 5, 6]
+
+
+def test_recurrent_states_of_a_request() -> None:
+    vllm, sglang = load_engine("vllm").states, load_engine("sglang").states
+    assert [float(vllm.copies(k, k > 0)) for k in (0, 3)] == [1, 4]
+    assert [float(sglang.copies(k, k > 0)) for k in (0, 3)] == [5, 5 + 4]
 
 
 def test_drafter_support_follows_the_version() -> None:

@@ -8,7 +8,7 @@ import pytest
 from specadvisor.hardware import load_gpu
 from specadvisor.step import Deployment
 
-from .parts import PlainEngine, model
+from .parts import model, plain_engine
 
 
 @pytest.fixture(scope="session")
@@ -18,7 +18,7 @@ def deploy() -> Callable[..., Deployment]:
 
     def build(*layers: Any, **options: Any) -> Deployment:
         names = set(Deployment.__dataclass_fields__)
-        engine = PlainEngine(**{k: v for k, v in options.items() if k not in names})
+        engine = plain_engine(**{k: v for k, v in options.items() if k not in names})
         return Deployment(model(*layers), gpu, engine, **{k: v for k, v in options.items() if k in names})  # type: ignore[arg-type]
 
     return build

@@ -2,50 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from specadvisor.model.architecture import Architecture, Attention, Layer, Linear, Mlp, Moe, Recurrent
-from specadvisor.serving.attention import AttentionBackend
+
+from ..fake_engine import FakeEngine
 
 HIDDEN = 256
+PLAIN: dict[str, Any] = {
+    "host_overlap": False, "round_overhead_s": 0.0, "eager_layer_s": 1e-4, "reserve_bytes": 1e9, "requests": 256.0,
+    "ceiling_tokens": 512.0, "tile_rows": (128,),
+}  # fmt: skip
 
 
-@dataclass(frozen=True)
-class PlainEngine:
-    """Graphs for every batch, no padding, no host time unless asked for."""
-
-    id: str = "vllm"
-    host_s: float = 0.0
-    host_overlap: bool = False
-    round_overhead_s: float = 0.0
-    floor_scale: float = 0.3
-    sampling_passes: float = 4.0
-    eager_layer_s: float = 1e-4
-    prefill_efficiency: float = 0.5
-    memory_fraction: float = 0.9
-    reserve_bytes: float = 1e9
-    verify_logit_copies: float = 0.0
-    kv_block: int = 16
-    requests: float = 256.0
-    pad_to: float = 1.0
-    ceiling_tokens: float = 512.0
-
-    def attention_backend(
-        self, gpu: Any, head_dim: float, mla: bool = False, *, sparse: bool = False, kv_format: str = ""
-    ) -> AttentionBackend:
-        return AttentionBackend("packed", (128,))
-
-    def graph_tokens(self, batch: Any, query_tokens: Any, gpu: Any, max_requests: int | None = None, tp: int = 1) -> Any:
-        return np.ceil(np.asarray(batch, float) / self.pad_to) * self.pad_to * query_tokens
-
-    def graph_ceiling(self, gpu: Any, batch: Any, query_tokens: Any, max_requests: int | None = None, tp: int = 1) -> Any:
-        return np.full(np.broadcast(batch, query_tokens).shape, self.ceiling_tokens)
-
-    def max_requests(self, gpu: Any, speculating: bool) -> float:
-        return self.requests
+def plain_engine(**options: Any) -> FakeEngine:
+    """No host time unless asked for, one tile size, graphs up to 512 tokens, 1 GB set aside."""
+    return FakeEngine(**(PLAIN | options))
 
 
 def attention_layer(count: int = 2, window: int = 0) -> Layer:

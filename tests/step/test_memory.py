@@ -9,6 +9,7 @@ import pytest
 from specadvisor.errors import DoesNotFit, InputError
 from specadvisor.model import load_model
 from specadvisor.model.sharding import VECTORS, replicated
+from specadvisor.serving.slots import StateRule
 from specadvisor.step import Deployment, admitted, check_fits, deployed_weights, resident
 from specadvisor.step.memory import sequence_bytes
 
@@ -59,7 +60,7 @@ def test_experts_are_shared_by_all_ranks(deploy) -> None:
 
 def test_the_pool_is_what_weights_and_drafter_leave(deploy) -> None:
     deployment = deploy()
-    drafter = SimpleNamespace(resident_bytes=5e9, kv_bytes_per_token=100.0)
+    drafter = SimpleNamespace(resident_bytes=5e9, kv_bytes_per_token=100.0, state_bytes_per_sequence=0.0)
     memory = resident(deployment, drafter)
     assert memory.kv_pool_bytes == pytest.approx(0.9 * deployment.gpu.memory_bytes - 1e9 - memory.weight_bytes - 5e9)
     assert memory.kv_pool_tokens == pytest.approx(memory.kv_pool_bytes / (2 * 2 * 2 * 64 * 2 + 100))
@@ -70,7 +71,23 @@ def test_a_sequence_holds_whole_blocks_lookahead_and_states(deploy) -> None:
     deployment = deploy(attention_layer(1), recurrent_layer(1))
     memory = resident(deployment)
     assert sequence_bytes(deployment, memory, 17) == 32 * 512 + 1_000_000
-    assert sequence_bytes(deployment, memory, 17, lookahead=16, k=3) == 48 * 512 + 4_000_000
+    assert sequence_bytes(deployment, memory, 17, slots=16, k=3, speculating=True) == 48 * 512 + 4_000_000
+
+
+def test_states_of_the_drafter_and_further_copies_count(deploy) -> None:
+    drafter = SimpleNamespace(resident_bytes=0.0, kv_bytes_per_token=0.0, state_bytes_per_sequence=500_000.0)
+    states = StateRule(kept=5, kept_speculating=6)
+    deployment = deploy(attention_layer(1), recurrent_layer(1), states=states)
+    assert sequence_bytes(deployment, resident(deployment), 16) == 16 * 512 + 5e6
+    assert sequence_bytes(deployment, resident(deployment, drafter), 16, k=3, speculating=True) == 16 * 512 + 9 * 1.5e6
+
+
+@pytest.mark.parametrize(("share", "tokens", "binds"), [(0.0, 16, "both"), (0.5, 16, "states"), (0.5, 160_000, "caches")])
+def test_states_may_have_a_share_of_the_pool_of_their_own(deploy, share: float, tokens: int, binds: str) -> None:
+    deployment = deploy(attention_layer(1), recurrent_layer(1), states=StateRule(pool_share=share), requests=1e9)
+    memory = resident(deployment)
+    size = {"both": tokens * 512 + 1e6, "states": 1e6 / 0.5, "caches": tokens * 512 / 0.5}[binds]
+    assert admitted(deployment, memory, 1e9, tokens) == memory.kv_pool_bytes // size
 
 
 def test_a_windowed_layer_holds_its_window_only(deploy) -> None:

@@ -131,10 +131,10 @@ def test_a_long_run_holds_lower_clocks_on_datacentre_gpus(deploy) -> None:
 
 
 def test_a_lower_clock_slows_memory_less_than_compute() -> None:
-    from .parts import PlainEngine, model
+    from .parts import model, plain_engine
 
     gpu = load_gpu("rtx_3090", clock_hz=1695e6 / 2)
-    running = Deployment(model(), gpu, PlainEngine()).running_gpu  # type: ignore[arg-type]
+    running = Deployment(model(), gpu, plain_engine()).running_gpu  # type: ignore[arg-type]
     assert running.memory_bytes_per_s / gpu.memory_bytes_per_s == pytest.approx(0.5**0.27)
     assert running.peak("bf16") == gpu.peak("bf16")
 
