@@ -2,22 +2,64 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
+import socket
+import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 from specadvisor.calibration.save import refuse_stand_in, target_path, write_together
 from specadvisor.errors import InputError, MissingDependency, SpecadvisorError
 
+CONNECT_S = 10.0
+# A worker that serves a model keeps its GPU: it would never answer.
+PROBE_S, MEASURE_S = 60.0, 1800.0
+_PORTS = {"tcp": 8786, "tls": 8786, "ray": 10001}
+
 
 class Cluster(Protocol):
-    """What a cluster must do: run a function without arguments on one named worker and return its result."""
+    """What a cluster must do: run a function without arguments on one named worker and return its result.
+
+    ``run`` raises ``SpecadvisorError``, whatever went wrong on the worker or on the way.
+    """
 
     def workers(self) -> list[str]: ...
 
-    def run(self, worker: str, function: Callable[[], Any]) -> Any: ...
+    def run(self, worker: str, function: Callable[[], Any], timeout_s: float) -> Any: ...
 
     def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What a worker sends instead of an exception: those of other packages, and our own, do not all survive pickling."""
+
+    text: str
+
+
+def guarded(function: Callable[[], Any]) -> Any:
+    """The function's result, or what it raised as a ``Failure``. Runs on the worker."""
+    try:
+        return function()
+    except SpecadvisorError as error:
+        return Failure(str(error))
+    except Exception as error:
+        return Failure(_one_line(error))
+
+
+def _one_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0][:300]}" if lines else type(error).__name__
+
+
+def _result(outcome: Any) -> Any:
+    if isinstance(outcome, Failure):
+        raise SpecadvisorError(outcome.text)
+    return outcome
 
 
 def local_gpu_name() -> str:
@@ -57,19 +99,29 @@ def calibrate_fleet(
 def calibrate_on(
     cluster: Cluster, options: Mapping[str, Any], out: str | Path | None, note: Callable[[str], None]
 ) -> list[tuple[str, str, Path]]:
-    """``calibrate_fleet`` on an open cluster; a worker that fails is reported and the next one of its kind is tried."""
+    """``calibrate_fleet`` on an open cluster; a worker that fails is reported and the next one of its kind is tried.
+
+    Raises ``SpecadvisorError`` if workers have GPUs and none could be measured.
+    """
+    _check_out(out)
     kinds: dict[str, list[str]] = {}
-    for worker in cluster.workers():
-        if name := cluster.run(worker, local_gpu_name):
+    workers = cluster.workers()
+    for worker in workers:
+        try:
+            name = cluster.run(worker, local_gpu_name, PROBE_S)
+        except SpecadvisorError as error:
+            note(f"{worker}: left out, {error}")
+            continue
+        if name:
             kinds.setdefault(name, []).append(worker)
     if not kinds:
-        raise InputError("executor", f"{len(cluster.workers())} workers", "a cluster with NVIDIA GPUs", "No worker sees a GPU.")
+        raise InputError("executor", f"{len(workers)} workers", "a cluster with NVIDIA GPUs", "No worker sees a free GPU.")
     found = []
-    for name, workers in kinds.items():
-        for worker in workers:
+    for name, candidates in kinds.items():
+        for worker in candidates:
             note(f"{name}: measuring on {worker}")
             try:
-                result = cluster.run(worker, lambda: calibrate_here(options))
+                result = cluster.run(worker, partial(calibrate_here, options), MEASURE_S)
             except SpecadvisorError as error:
                 note(f"{name} on {worker}: {error}")
                 continue
@@ -77,12 +129,17 @@ def calibrate_on(
             for text in result["notes"]:
                 note(f"{name}: {text}")
             break
+    if not found:
+        raise SpecadvisorError(f"No GPU could be measured ({', '.join(kinds)}); nothing was written.")
     return found
 
 
-def _store(result: Mapping[str, Any], out: str | Path | None) -> Path:
+def _check_out(out: str | Path | None) -> None:
     if out is not None and Path(out).suffix.lower() == ".json":
         raise InputError("out", str(out), "a folder", "A fleet writes one profile per kind of GPU.")
+
+
+def _store(result: Mapping[str, Any], out: str | Path | None) -> Path:
     path = target_path(str(result["gpu"]), out)
     if result["stand_in"]:
         refuse_stand_in(path)
@@ -98,9 +155,20 @@ def connect(address: str) -> Cluster:
 def check_address(address: str) -> str:
     """The scheme of ``address``; raises ``InputError`` for one that no cluster here has."""
     scheme, separator, host = address.partition("://")
-    if scheme not in ("tcp", "tls", "ray") or not separator or not host:
+    if scheme not in _PORTS or not separator or not host:
         raise InputError("executor", address, "tcp://host:8786 (Dask) or ray://host:10001 (Ray)")
     return scheme
+
+
+def _require_listener(address: str, what: str) -> None:
+    """Raise ``InputError`` unless something accepts connections at ``address``: the clients retry for half a minute."""
+    scheme, _, place = address.partition("://")
+    host, separator, port = place.partition("/")[0].rpartition(":")
+    try:
+        host, number = (host, int(port)) if separator else (port, _PORTS[scheme])
+        socket.create_connection((host.strip("[]"), number), timeout=CONNECT_S).close()
+    except (OSError, ValueError, OverflowError) as error:
+        raise InputError("executor", address, what, f"{error}.") from error
 
 
 class DaskCluster:
@@ -111,16 +179,27 @@ class DaskCluster:
             from distributed import Client
         except ImportError as error:
             raise MissingDependency("distributed", "a Dask address", "pip install distributed") from error
+        what = "a Dask scheduler that answers"
+        _require_listener(address, what)
         try:
-            self._client = Client(address, timeout=10)
-        except (OSError, TimeoutError) as error:
-            raise InputError("executor", address, "a Dask scheduler that answers", str(error)) from error
+            self._client = Client(address, timeout=CONNECT_S)
+        except Exception as error:  # also what its message layer raises where something else listens
+            raise InputError("executor", address, what, _one_line(error)) from error
 
     def workers(self) -> list[str]:
         return sorted(self._client.ncores())
 
-    def run(self, worker: str, function: Callable[[], Any]) -> Any:
-        return self._client.submit(function, workers=[worker], allow_other_workers=False, pure=False).result()
+    def run(self, worker: str, function: Callable[[], Any], timeout_s: float) -> Any:
+        future = self._client.submit(guarded, function, workers=[worker], allow_other_workers=False, pure=False)
+        try:
+            outcome = future.result(timeout=timeout_s)
+        except TimeoutError as error:
+            raise SpecadvisorError(f"no answer within {timeout_s:.0f} s; the worker may be busy.") from error
+        except Exception as error:  # a lost worker, or one without specadvisor
+            raise SpecadvisorError(_one_line(error)) from error
+        finally:
+            future.cancel()
+        return _result(outcome)
 
     def close(self) -> None:
         self._client.close()
@@ -133,21 +212,40 @@ class RayCluster:
         try:
             import ray
         except ImportError as error:
-            raise MissingDependency("ray", "a Ray address", "pip install ray") from error
+            raise MissingDependency("ray", "a Ray address", "pip install 'ray[client]'") from error
+        what = "a Ray client server that answers"
+        _require_listener(address, what)
+        for name in ("ray", "ray.client_builder"):  # the second is not the first's child in every version
+            logging.getLogger(name).setLevel(logging.ERROR)
         try:
-            ray.init(address, ignore_reinit_error=True)
-        except (OSError, ConnectionError) as error:
-            raise InputError("executor", address, "a Ray cluster that answers", str(error)) from error
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                ray.init(address, ignore_reinit_error=True, log_to_driver=False)
+        except Exception as error:  # the client raises a bare ValueError or RuntimeError for most of what can be wrong
+            hint = _one_line(error)
+            if "ray[client]" in hint:
+                raise MissingDependency("the Ray client", "a Ray address", "pip install 'ray[client]'") from error
+            raise InputError("executor", address, what, hint) from error
         self._ray = ray
 
     def workers(self) -> list[str]:
         return [n["NodeID"] for n in self._ray.nodes() if n["Alive"] and n["Resources"].get("GPU", 0) >= 1]
 
-    def run(self, worker: str, function: Callable[[], Any]) -> Any:
+    def run(self, worker: str, function: Callable[[], Any], timeout_s: float) -> Any:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         place = NodeAffinitySchedulingStrategy(node_id=worker, soft=False)
-        return self._ray.get(self._ray.remote(num_gpus=1, scheduling_strategy=place)(lambda: function()).remote())
+        # A fresh process: one that has used a GPU before keeps memory there.
+        task = self._ray.remote(num_gpus=1, max_calls=1, max_retries=0, scheduling_strategy=place)(guarded).remote(function)
+        try:
+            outcome = self._ray.get(task, timeout=timeout_s)
+        except self._ray.exceptions.GetTimeoutError as error:
+            with contextlib.suppress(Exception):
+                self._ray.cancel(task, force=True)
+            raise SpecadvisorError(f"no answer within {timeout_s:.0f} s; its GPUs may all be taken.") from error
+        except Exception as error:  # a lost node, or one without specadvisor: Ray wraps what was raised
+            raise SpecadvisorError(_one_line(getattr(error, "cause", None) or error)) from error
+        return _result(outcome)
 
     def close(self) -> None:
         self._ray.shutdown()

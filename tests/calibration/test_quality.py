@@ -1,19 +1,16 @@
-"""Drift, bandwidth, noise, freshness and the fleet, without any device."""
+"""Drift, bandwidth, noise and freshness, without any device."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from specadvisor.calibration import fleet, freshness, quality
+from specadvisor.calibration import freshness, quality
 from specadvisor.calibration.checks import CheckFailed, Unreliable, require
 from specadvisor.calibration.measurements import read_measurements
 from specadvisor.calibration.rows import COLUMNS, Row, to_csv
-from specadvisor.errors import InputError, SpecadvisorError
 
 
 def test_drift_is_noted_and_past_the_limit_refused() -> None:
@@ -75,64 +72,3 @@ def test_note_about_the_saved_profile(tmp_path: Path, monkeypatch: pytest.Monkey
     (tmp_path / "kernels").mkdir()
     (tmp_path / "kernels" / "h200_sxm.json").write_text(json.dumps({"conditions": {"driver": "580.1"}}))
     assert "580.1 -> 600.1" in str(freshness.outdated_note("h200_sxm"))
-
-
-class FakeCluster:
-    """Four workers: two H200, one of which fails, an L4 and one without GPU."""
-
-    def __init__(self) -> None:
-        self.measured: list[str] = []
-        self._names = {"a": "NVIDIA H200", "b": "NVIDIA H200", "c": "NVIDIA L4", "d": ""}
-
-    def workers(self) -> list[str]:
-        return list(self._names)
-
-    def close(self) -> None:
-        self.measured.append("closed")
-
-    def run(self, worker: str, function: Callable[[], Any]) -> Any:
-        if function is fleet.local_gpu_name:
-            return self._names[worker]
-        self.measured.append(worker)
-        if worker == "a":
-            raise SpecadvisorError("throttled")
-        gpu = "l4" if worker == "c" else "h200_sxm"
-        return {
-            "gpu": gpu,
-            "texts": {".csv": f"rows of {worker}", ".json": f"profile of {worker}"},
-            "stand_in": False,
-            "notes": [],
-        }
-
-
-def test_fleet_measures_each_kind_once(tmp_path: Path) -> None:
-    cluster, notes = FakeCluster(), []
-    found = fleet.calibrate_on(cluster, {"quick": True}, tmp_path, notes.append)
-    assert [(kind, worker, path.name) for kind, worker, path in found] == [
-        ("NVIDIA H200", "b", "h200_sxm.json"),
-        ("NVIDIA L4", "c", "l4.json"),
-    ]
-    assert cluster.measured == ["a", "b", "c"]
-    assert (tmp_path / "h200_sxm.csv").read_text() == "rows of b"
-    assert "NVIDIA H200 on a: throttled" in notes
-
-
-def test_cluster_is_closed_whatever_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = FakeCluster()
-    cluster._names = {}
-    monkeypatch.setattr(fleet, "connect", lambda address: cluster)
-    with pytest.raises(InputError):
-        fleet.calibrate_fleet("tcp://x:1", {}, tmp_path, lambda text: None)
-    assert cluster.measured == ["closed"]
-
-
-def test_fleet_without_gpus_says_so(tmp_path: Path) -> None:
-    cluster = FakeCluster()
-    cluster._names = {"d": ""}
-    with pytest.raises(InputError, match="No worker sees a GPU"):
-        fleet.calibrate_on(cluster, {}, tmp_path, lambda text: None)
-
-
-def test_unknown_cluster_address() -> None:
-    with pytest.raises(InputError, match=r"tcp://host:8786 \(Dask\)"):
-        fleet.connect("http://somewhere")
