@@ -15,6 +15,7 @@ WITHOUT_FILE = ("mtp", "ngram")
 ADAPTIVE = ("EAGLE", "EAGLE3", "NEXTN")
 TREES = (*ADAPTIVE, "STANDALONE")
 BLOCK_VERIFICATION = (*ADAPTIVE, "DFLASH", "DSPARK")
+DRAFT_WINDOW = (*ADAPTIVE, "DFLASH")
 TREE_NOTE = "a tree does not run on trtllm_mha; with pages above one token only on flashinfer, fa3 or triton"
 ADAPTIVE_FILE = "specadvisor_adaptive.json"
 RUNNING_REQUESTS = 48
@@ -97,11 +98,11 @@ def _modifiers(plan: LaunchPlan, method: str) -> dict[str, Words]:
     found: dict[str, Words] = {"tree": []} if plan.tree and method in TREES else {}
     for modifier in plan.modifiers:
         match modifier.id:
-            case "block-verification" if method in BLOCK_VERIFICATION:
+            case "block-verification" if method in BLOCK_VERIFICATION and not plan.tree:
                 found[modifier.id] = ["--speculative-use-block-verification"]
             case "draft-vocab" if method in ("EAGLE", "NEXTN"):
                 found[modifier.id] = [("--speculative-token-map", TOKEN_MAP)]
-            case "draft-window":
+            case "draft-window" if method in DRAFT_WINDOW:
                 found[modifier.id] = [("--speculative-draft-window-size", modifier.value)]
     return found
 

@@ -13,6 +13,7 @@ FILE = "specadvisor_trtllm.yaml"
 WITHOUT_FILE = ("mtp", "ngram", "suffix")
 # The rule that the priced gain was published for.
 RELAXED = ["use_relaxed_acceptance_for_thinking: true", "relaxed_topk: 10", "relaxed_delta: 0.6"]
+OLD_SCHEDULE = "draft_len_schedule counts up to each batch size; builds before March 2026 read it as from that size on"
 NO_OVERLAP = ("DraftTarget", "NGram")
 
 
@@ -31,9 +32,11 @@ def flags(plan: LaunchPlan) -> str:
 
 
 def yaml_text(plan: LaunchPlan, method: str) -> str:
-    """The file. ``draft_len_schedule`` maps "from this batch size on" to k; its key 1 has to equal ``max_draft_len``."""
+    """The file. ``draft_len_schedule`` maps "up to this batch size" to k, nothing is drafted above its last key; the k of its
+    first key has to equal ``max_draft_len`` (TensorRT-LLM PR 10860).
+    """
     schedule = _schedule(plan)
-    draft_len = schedule[1] if schedule else plan.k or plan.k_max
+    draft_len = plan.tiers[0][2] if schedule else plan.k or plan.k_max
     lines = ["speculative_config:", f"  decoding_type: {method}", f"  max_draft_len: {draft_len}"]
     if method == "MTP":
         lines.append(f"  num_nextn_predict_layers: {draft_len}")
@@ -41,7 +44,7 @@ def yaml_text(plan: LaunchPlan, method: str) -> str:
         lines.append(f"  speculative_model: {json.dumps(plan.drafter)}")
     lines += [f"  {line}" for settings in _modifiers(plan, method).values() for line in settings]
     if schedule:
-        lines.append("  draft_len_schedule: {" + ", ".join(f"{first}: {k}" for first, k in schedule.items()) + "}")
+        lines.append("  draft_len_schedule: {" + ", ".join(f"{last}: {k}" for last, k in schedule.items()) + "}")
     if method in NO_OVERLAP:
         lines.append("disable_overlap_scheduler: true")
     lines += ["cuda_graph_config:", "  enable_padding: true"]
@@ -72,18 +75,23 @@ def _changes(plan: LaunchPlan) -> list[str]:
         return []
     if plan.tree:
         return [f"a tree has one depth: k = {plan.k or plan.k_max} always"]
-    written = _schedule(plan)
-    if not written:
+    if not _schedule(plan):
         return [f"drafts that start at k = 0 are not expressible: k = {plan.k or plan.k_max} always"]
-    capped = [f"{first}-{last}: {k}" for first, last, k in plan.tiers if k > written[first]]
+    longest = plan.tiers[0][2]
+    capped = [f"{first}-{last}: {k}" for first, last, k in plan.tiers if k > longest]
     if not capped:
-        return []
-    return [f"draft_len_schedule may not exceed its first entry: {', '.join(capped)} written as {written[1]}"]
+        return [OLD_SCHEDULE]
+    return [OLD_SCHEDULE, f"draft_len_schedule may not exceed its first entry: {', '.join(capped)} written as {longest}"]
 
 
 def _schedule(plan: LaunchPlan) -> dict[int, int]:
-    """First batch size of each tier -> k, capped at the k of batch 1; empty for one tier, a tree, or no drafts at batch 1."""
+    """Last batch size of each tier -> k, capped at the k of batch 1; empty for one tier, a tree, or no drafts at batch 1.
+
+    A last tier that drafts runs to the stated concurrency; one that does not needs no key.
+    """
     first_k = plan.tiers[0][2]
     if len(plan.tiers) == 1 or first_k == 0 or plan.tree:
         return {}
-    return {first: min(k, first_k) for first, _, k in plan.tiers}
+    table = {last: min(k, first_k) for _, last, k in plan.tiers}
+    last, k = table.popitem()
+    return table | ({max(last, plan.concurrency_max): k} if k else {})

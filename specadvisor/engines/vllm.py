@@ -14,6 +14,8 @@ VERSIONS = "0.27 to 0.33.0"
 SCHEDULE_SINCE = "0.27"
 GRAPHS = "--max-cudagraph-capture-size"
 WITHOUT_FILE = ("mtp", "ngram", "suffix")
+# Kinds that fall back to the older model runner: its rejection sampler knows no block verification.
+OLDER_RUNNER = ("suffix", "p_eagle", "pard")
 HEAD_FORMATS, HEAD_KINDS = ("fp8", "nvfp4"), ("eagle", "eagle2", "eagle3", "eagle3_1", "mtp")
 
 
@@ -57,11 +59,14 @@ def speculative_config(plan: LaunchPlan, engine: ServingEngine) -> dict[str, Any
 
 
 def _modifiers(plan: LaunchPlan) -> dict[str, dict[str, Any]]:
-    """The keys of each modifier that vLLM has a setting for, by its id. Block verification needs the draft's probabilities."""
+    """The keys of each modifier that vLLM has a setting for, by its id.
+
+    Block verification needs the draft's probabilities, which a foreign vocabulary has none of, and the newer model runner.
+    """
     found: dict[str, dict[str, Any]] = {}
     for modifier in plan.modifiers:
         match modifier.id:
-            case "block-verification":
+            case "block-verification" if not (plan.kind in OLDER_RUNNER or plan.foreign_vocabulary):
                 found[modifier.id] = {"rejection_sample_method": "block", "draft_sample_method": "probabilistic"}
             case "draft-tp" if modifier.value in ("1", str(plan.tp)):
                 found[modifier.id] = {"draft_tensor_parallel_size": int(modifier.value)}
@@ -73,7 +78,8 @@ def _modifiers(plan: LaunchPlan) -> dict[str, dict[str, Any]]:
 
 
 def _takes_schedule(plan: LaunchPlan, engine: ServingEngine) -> bool:
-    return plan.dp == 1 and version_key(engine.version) >= version_key(SCHEDULE_SINCE)
+    """Not for ``suffix``: the older model runner drops the table for it."""
+    return plan.dp == 1 and plan.kind != "suffix" and version_key(engine.version) >= version_key(SCHEDULE_SINCE)
 
 
 def _schedule_notes(plan: LaunchPlan, engine: ServingEngine) -> list[str]:
@@ -81,9 +87,12 @@ def _schedule_notes(plan: LaunchPlan, engine: ServingEngine) -> list[str]:
         return []
     table = ", ".join(f"{first}-{last}: {k}" for first, last, k in plan.tiers)
     if not _takes_schedule(plan, engine):
-        why = "data parallelism ignores it" if plan.dp > 1 else f"it needs vLLM >= {SCHEDULE_SINCE}"
+        drops = "data parallelism ignores it" if plan.dp > 1 else "suffix ignores it" if plan.kind == "suffix" else ""
+        why = drops or f"it needs vLLM >= {SCHEDULE_SINCE}"
         return [f"draft length by running requests ({table}) is not written: {why}"]
     graphs = "each draft length has its own graphs: more capture time and memory"
+    if plan.kind in OLDER_RUNNER or plan.foreign_vocabulary:
+        graphs = "the older model runner then captures its graphs in pieces, which launches attention eagerly"
     return [graphs, *(["0 keeps the drafter loaded and idle"] if any(k == 0 for *_, k in plan.tiers) else [])]
 
 

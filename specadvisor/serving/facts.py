@@ -38,11 +38,13 @@ class DrafterFacts:
 
     ``rows_per_draft_token`` * k + ``extra_rows``: rows of a step's token budget that drafting takes beside the verified
     tokens; ``drafts_in_own_pass``: a block drafter's pass has to fit the budget by itself. ``until``: first version without it.
+    ``versions_source``: where ``since`` and ``until`` come from; text that starts with "assumed" is a guess.
     """
 
     method: str
     since: str = ""
     until: str = ""
+    versions_source: str = ""
     note: str = ""
     rows_per_draft_token: float = 0.0
     extra_rows: float = 0.0

@@ -275,3 +275,10 @@ def test_values_are_shown_as_they_are_accepted() -> None:
     shown = [example for m in MODIFIERS.values() for example in re.findall(r"such as ([\w-]+=[\w/]+)", m.takes)]
     assert {parse_modifier(example).id for example in shown} >= {"tree", "draft-vocab", "draft-tp", "combine"}
     assert {parse_modifier(example).tree.best_first for example in shown if example.startswith("tree=")} == {True, False}
+
+
+def test_vllm_quantises_only_a_head_that_is_shared(qwen8b: Architecture, deepseek: Architecture) -> None:
+    modifier = parse_modifier("head-format=fp8")
+    own = load_drafter("eagle3", qwen8b).with_modifiers([modifier]).legality(qwen8b, FakeEngine())  # type: ignore[arg-type]
+    shared = load_drafter("mtp", deepseek).with_modifiers([modifier]).legality(deepseek, FakeEngine())  # type: ignore[arg-type]
+    assert own and "has one of its own" in own and shared is None

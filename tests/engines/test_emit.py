@@ -87,7 +87,8 @@ def check_tensorrt_llm(text: str) -> dict[str, Any]:
     if spec := config.get("speculative_config"):
         assert set(spec) <= TRTLLM_KEYS and spec["decoding_type"] in TRTLLM_TYPES and spec["max_draft_len"] > 0
         if schedule := spec.get("draft_len_schedule"):
-            assert schedule[1] == spec["max_draft_len"] and all(0 <= k <= schedule[1] for k in schedule.values())
+            longest = spec["max_draft_len"]
+            assert schedule[min(schedule)] == longest and all(0 <= k <= longest for k in schedule.values())
             assert list(schedule) == sorted(schedule)
         assert ("disable_overlap_scheduler" in config) == (spec["decoding_type"] in ("DraftTarget", "NGram"))
         assert given["--config"] in text.split("<<")[0]
@@ -158,8 +159,10 @@ def test_vllm_dynamic_table_and_its_version() -> None:
     old = LaunchPlan("eagle3", 4, schedule=SCHEDULE, version="0.26.0")
     assert "num_speculative_tokens_per_batch_size" not in check_vllm(flags("vllm", old))["config"]
     assert "vLLM >= 0.27" in flags("vllm", old)
-    parallel = LaunchPlan("eagle3", 4, schedule=SCHEDULE, dp=2)
-    assert "data parallelism ignores it" in flags("vllm", parallel)
+    for kind, dp, why in (("eagle3", 2, "data parallelism ignores it"), ("suffix", 1, "suffix ignores it")):
+        text = flags("vllm", LaunchPlan(kind, 4, schedule=SCHEDULE, dp=dp))
+        assert "num_speculative_tokens_per_batch_size" not in text and why in text
+    assert "captures its graphs in pieces" in flags("vllm", LaunchPlan("pard", 4, schedule=SCHEDULE))
 
 
 def test_vllm_raises_the_graph_ceiling_where_the_plan_is_above_it() -> None:
@@ -193,9 +196,12 @@ def test_sglang_adaptive_keys_sit_on_the_graph_grid() -> None:
     assert "always" in flags("sglang", LaunchPlan("dflash", 4, schedule=SCHEDULE))
 
 
-def test_tensorrt_llm_schedule_starts_with_the_draft_length() -> None:
+def test_tensorrt_llm_schedule_counts_up_to_each_batch_size() -> None:
     spec = check_tensorrt_llm(flags("tensorrt_llm", LaunchPlan("eagle3", 4, schedule=SCHEDULE)))["speculative_config"]
-    assert spec["draft_len_schedule"] == {1: 4, 9: 2, 35: 0} and spec["max_draft_len"] == 4
+    assert spec["draft_len_schedule"] == {8: 4, 34: 2} and spec["max_draft_len"] == 4
+    drafting = LaunchPlan("eagle3", 4, schedule=((1, 8, 4), (9, 32, 0), (33, 64, 1)), concurrency_max=128)
+    spec = check_tensorrt_llm(flags("tensorrt_llm", drafting))["speculative_config"]
+    assert spec["draft_len_schedule"] == {8: 4, 32: 0, 128: 1}
     rising = LaunchPlan("eagle3", 2, schedule=((1, 4, 0), (5, 8, 2)))
     assert "not expressible" in flags("tensorrt_llm", rising)
 

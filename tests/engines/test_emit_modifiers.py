@@ -53,6 +53,23 @@ def test_a_modifier_is_written_in_the_engines_words(engine: str, kind: str, modi
     assert ("# TOKEN_MAP: " in text) == ("TOKEN_MAP" in setting)
 
 
+@pytest.mark.parametrize(
+    ("engine", "kind", "modifier", "more"),
+    [
+        ("vllm", "pard", "block-verification", {}),
+        ("vllm", "draft_model", "block-verification", {"foreign_vocabulary": True}),
+        ("sglang", "eagle3", "block-verification", {"tree": parse_tree(TREE)}),
+        ("sglang", "dspark", "draft-window=2048", {}),
+    ],
+)
+def test_what_the_engine_would_refuse_or_ignore_is_not_written(
+    engine: str, kind: str, modifier: str, more: dict[str, Any]
+) -> None:
+    text = flags(engine, plan(kind, modifier, **more))
+    CHECKERS[engine](text)
+    assert f"# not written: {modifier}: {engine} has no setting for it with {kind}" in text
+
+
 @pytest.mark.parametrize("engine", EMITTERS)
 @pytest.mark.parametrize("id_", sorted(set(MODIFIERS) - {"tree"}))
 def test_no_modifier_is_dropped_silently(engine: str, id_: str) -> None:

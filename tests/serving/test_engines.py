@@ -26,6 +26,7 @@ def test_every_engine_file_is_complete(engine_id: str) -> None:
     assert data["graphs"]["source"] and data["token_budget"]["source"]
     assert all(data[table]["source"] for table in ("slots", "states") if table in data)
     assert set(engine.drafters) <= set(DRAFTERS)
+    assert all(bool(f.since or f.until) == bool(f.versions_source) for f in engine.drafters.values())
     for gpu in map(datasheet, list_gpus()):
         for head_dim in (64, 80, 128, 192, 256, 512):
             assert engine.attention_backend(gpu, head_dim).source

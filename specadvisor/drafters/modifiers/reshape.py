@@ -83,6 +83,12 @@ class HeadFormat(Modifier):
             raise InputError("head-format", self.value, f"a drafter with an output head; {drafter.kind} has none")
         weight_format(self.value)
 
+    def legality(self, drafter: Drafter, serving: ServingEngine) -> str | None:
+        """vLLM quantises its copy of the target's head; a drafter that brings one of its own stops the server."""
+        if serving.id == "vllm" and drafter.head and drafter.head.name != drafter.model.head.name:
+            return f"vllm quantises the head that a drafter shares with the target; {drafter.kind} has one of its own"
+        return None
+
     def drafter(self, drafter: Drafter) -> Drafter:
         assert drafter.head is not None
         return replace(drafter, head=replace(drafter.head, format=weight_format(self.value).id), owns_head=True)
