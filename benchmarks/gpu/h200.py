@@ -21,7 +21,7 @@ from specadvisor.calibration import driver, memory_bench, nvml, save
 from specadvisor.calibration.attention_bench import Attention, measure_attention
 from specadvisor.calibration.attention_kernel import VARIANTS
 from specadvisor.calibration.build_profile import build_profile
-from specadvisor.calibration.engine_attention import KERNELS, check_kernel, make_operands
+from specadvisor.calibration.engine_attention import KERNELS, check_kernel
 from specadvisor.calibration.gemm_bench import check_product, measure_products, open_library
 from specadvisor.calibration.gemm_formats import recipes_for
 from specadvisor.calibration.operands import Bench
@@ -103,14 +103,14 @@ class Session:
         except ImportError:
             return [], ["torch attention: torch is not installed"]
         kernel = next(k for k in KERNELS if k.module == "torch")
-        check_kernel(torch, kernel, 128, self.device.compute_capability)
+        check_kernel(torch, kernel, 128)
         rows = []
         for b, s in ((1, 32768), (8, 8192), (32, 8192)):
             for g in GROUPS[1:]:
                 for q in QUERY_TOKENS:
                     point = AttentionPoint(b, q, s, g)
                     sets = rotation(point.cache_bytes, self.device.l2_bytes)
-                    call = kernel.prepare(make_operands(torch, point, sets), self.device.compute_capability)
+                    call = kernel.calls(torch, point, sets)
                     timing = measure_torch(torch, call, sets, Effort(budget_s=0.06))
                     shape = {"batch": b, "query_tokens": q, "context": s, "heads": 8 * g, "kv_heads": 8, "head_dim": 128}
                     facts = {"engine": "transformers", "kernel": kernel.name, "auto": False, "sets": sets}

@@ -1,162 +1,165 @@
-"""The engines' own attention kernels, timed where their packages are installed. Each result is compared with float64 first.
+"""The engines' own attention kernels: which engine runs which on which GPU, their operands, and the check against float64.
 
-Calls follow vLLM 0.1x (``vllm_flash_attn``), FlashInfer 0.2-0.7, sgl-kernel 0.3, flash-attn 2.8 and torch 2.x. Where a version
-differs, the call fails or the comparison does, and the kernel is reported as not measured.
+Sources of the choice: vLLM 0.33 ``platforms/cuda.py`` and ``fa_utils.py``, SGLang 0.5.23 ``get_default_attn_backend``,
+TensorRT-LLM as in ``profiles/engines/tensorrt_llm.toml``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from specadvisor.calibration import engine_calls as calls
 from specadvisor.calibration import reference
-from specadvisor.calibration.checks import require
+from specadvisor.calibration.checks import BF16_TOLERANCE, require
+from specadvisor.calibration.engine_calls import Call, Operands, Prepare
 from specadvisor.calibration.plan import AttentionPoint
 
-PAGE = 16
-
-
-@dataclass(frozen=True)
-class Operands:
-    """Tensors of one point: q [batch * query_tokens, heads, dim]; each cache a (K, V) pair [pages, PAGE, kv_heads, dim]."""
-
-    torch: Any
-    point: AttentionPoint
-    q: Any
-    caches: list[tuple[Any, Any]]
-    table: Any
-    lengths: Any
-    starts: Any
-
-    @property
-    def contiguous(self) -> tuple[int, int, int, int]:
-        """Shape of a cache whose pages lie in order: [batch, context, kv_heads, dim]."""
-        p = self.point
-        return p.batch, p.context, p.kv_heads, p.head_dim
-
-
-Call = Callable[[int], Any]
+# Kernels that multiply an 8-bit cache in 8 bits round the probabilities to e4m3 too, by about 2.6% (root mean square).
+TOLERANCE = {"bf16": BF16_TOLERANCE, "fp8": 5e-2}
+BOTH = ("bf16", "fp8")
+_FA3_TILES = ((96, (192,)), (256, (128,)))
+_FLASHINFER_TILES = ((128, (16, 64, 128)), (256, (16, 64)))
+_TRTLLM_GEN_TILES = ((256, (8, 16, 32, 64, 128)),)
+_XQA_TILES = ((256, (16, 32)),)
 
 
 @dataclass(frozen=True)
 class EngineKernel:
-    """One package's kernel. ``capabilities``: first and last compute capability on which the engine chooses it.
+    """One package's kernel. ``capabilities``: first and last compute capability on which ``engine`` chooses it.
 
-    ``packs``: query rows that share a KV head share its pass also for several query tokens; where they do not, those rows
-    are kept out of the fit, whose law packs.
+    ``tiles``: per head size up to the first number, the query rows of one pass over the cache (the ladder that the engine's
+    facts state). ``page``: tokens per page as the engine has by default, 0 for a contiguous cache; ``heads_first`` pages are
+    [kv_heads, page, dim]. ``packs``: query rows that share a KV head share its pass also for several query tokens; where they
+    do not, those rows are kept out of the fit, whose law packs. ``narrow_query``: the query is fp8 too where the cache is.
     """
 
     engine: str
     module: str
     name: str
     capabilities: tuple[int, int]
-    prepare: Callable[[Operands, int], Call]
+    prepare: Prepare
+    tiles: tuple[tuple[int, tuple[int, ...]], ...]
+    page: int
+    formats: tuple[str, ...] = ("bf16",)
+    heads_first: bool = False
     packs: bool = True
+    narrow_query: bool = False
 
-    def tile_rows(self, rows: int) -> int:
-        """Rows of one pass over the cache: the ladder of FlashInfer, and FlashAttention-3's two tiles."""
-        ladder = (16, 64, 128) if "flashinfer" in self.module else (64, 128)
+    def tile_rows(self, rows: int, head_dim: int) -> int:
+        """The first tile that holds ``rows``, else the largest."""
+        ladder = next((tiles for limit, tiles in self.tiles if head_dim <= limit), self.tiles[-1][1])
         return next((tile for tile in ladder if rows <= tile), ladder[-1])
 
-
-def _vllm(o: Operands, capability: int) -> Call:
-    from vllm.vllm_flash_attn import flash_attn_varlen_func
-
-    p, version = o.point, 3 if capability == 90 else 2
-    return lambda i: flash_attn_varlen_func(
-        q=o.q, k=o.caches[i][0], v=o.caches[i][1], cu_seqlens_q=o.starts, max_seqlen_q=p.query_tokens, seqused_k=o.lengths,
-        max_seqlen_k=p.context, softmax_scale=p.head_dim**-0.5, causal=True, block_table=o.table, fa_version=version,
-    )  # fmt: skip
+    def calls(self, torch: Any, point: AttentionPoint, sets: int) -> Call:
+        """A call on each of ``sets`` random caches of this point."""
+        return self.prepare(make_operands(torch, self, point, sets, [point.context] * point.batch))
 
 
-def _flashinfer(o: Operands, capability: int) -> Call:
-    from flashinfer import BatchPrefillWithPagedKVCacheWrapper
-
-    torch, p = o.torch, o.point
-    workspace = torch.zeros(256 << 20, dtype=torch.uint8, device="cuda")
-    wrapper = BatchPrefillWithPagedKVCacheWrapper(workspace, "NHD")
-    pages = torch.arange(p.batch + 1, dtype=torch.int32) * (p.context // PAGE)
-    last = torch.full((p.batch,), PAGE, dtype=torch.int32)
-    wrapper.plan(
-        o.starts.cpu(), pages, o.table.flatten(), last, p.kv_heads * p.group, p.kv_heads, p.head_dim, PAGE, causal=True,
-        q_data_type=torch.bfloat16, kv_data_type=torch.bfloat16,
-    )  # fmt: skip
-    return lambda i: wrapper.run(o.q, o.caches[i])
+_FA2: dict[str, Any] = {"tiles": ((256, (128,)),), "packs": False}
+_FA3: dict[str, Any] = {"tiles": _FA3_TILES, "formats": BOTH, "narrow_query": True}
+_TRTLLM_GEN: dict[str, Any] = {
+    "tiles": _TRTLLM_GEN_TILES, "formats": BOTH, "narrow_query": True, "heads_first": True,
+}  # fmt: skip
+_XQA: dict[str, Any] = {"tiles": _XQA_TILES, "formats": BOTH}
 
 
-def _sgl_kernel(o: Operands, capability: int) -> Call:
-    from sgl_kernel.flash_attn import flash_attn_with_kvcache
-
-    p = o.point
-    return lambda i: flash_attn_with_kvcache(
-        o.q, o.caches[i][0], o.caches[i][1], cache_seqlens=o.lengths, page_table=o.table, cu_seqlens_q=o.starts,
-        max_seqlen_q=p.query_tokens, softmax_scale=p.head_dim**-0.5, causal=True,
-    )  # fmt: skip
-
-
-def _flash_attn(o: Operands, capability: int) -> Call:
-    from flash_attn import flash_attn_with_kvcache
-
-    p = o.point
-    q = o.q.view(p.batch, p.query_tokens, -1, p.head_dim)
-    views = [(k.view(o.contiguous), v.view(o.contiguous)) for k, v in o.caches]
-    return lambda i: flash_attn_with_kvcache(q, *views[i], cache_seqlens=o.lengths, causal=True)
-
-
-def _torch(o: Operands, capability: int) -> Call:
-    p = o.point
-    q = o.q.view(p.batch, p.query_tokens, -1, p.head_dim)
-    views = [(k.view(o.contiguous), v.view(o.contiguous)) for k, v in o.caches]
-    forward = o.torch.ops.aten._flash_attention_forward
-    return lambda i: forward(q, *views[i], None, None, p.query_tokens, p.context, 0.0, True, False)[0]
-
-
-KERNELS = (
-    EngineKernel("vllm", "vllm.vllm_flash_attn", "FlashAttention-3", (90, 90), _vllm),
-    EngineKernel("vllm", "vllm.vllm_flash_attn", "FlashAttention-2", (80, 89), _vllm, packs=False),
-    EngineKernel("vllm", "vllm.vllm_flash_attn", "FlashAttention-2", (120, 129), _vllm, packs=False),
-    EngineKernel("vllm", "flashinfer", "FlashInfer paged prefill", (100, 109), _flashinfer),
-    EngineKernel("sglang", "sgl_kernel", "FlashAttention-3", (90, 90), _sgl_kernel),
-    EngineKernel("sglang", "flashinfer", "FlashInfer paged prefill", (80, 129), _flashinfer),
-    EngineKernel("tensorrt_llm", "flashinfer", "FlashInfer paged prefill", (100, 109), _flashinfer),
-    EngineKernel("transformers", "flash_attn", "FlashAttention-2", (80, 129), _flash_attn, packs=False),
-    EngineKernel("transformers", "torch", "torch FlashAttention-2", (80, 129), _torch, packs=False),
-)
-
-
-def make_operands(torch: Any, point: AttentionPoint, sets: int) -> Operands:
-    """Random operands; pages lie in order, so that paged and contiguous kernels read the same cache."""
-    heads, pages = point.kv_heads * point.group, point.batch * (point.context // PAGE)
-    integers: dict[str, Any] = {"dtype": torch.int32, "device": "cuda"}
-    shape = (pages, PAGE, point.kv_heads, point.head_dim)
-
-    def random(*size: int) -> Any:
-        return torch.randn(*size, dtype=torch.bfloat16, device="cuda")
-
-    return Operands(
-        torch=torch,
-        point=point,
-        q=random(point.batch * point.query_tokens, heads, point.head_dim),
-        caches=[(random(*shape), random(*shape)) for _ in range(sets)],
-        table=torch.arange(pages, **integers).view(point.batch, -1),
-        lengths=torch.full((point.batch,), point.context, **integers),
-        starts=torch.arange(point.batch + 1, **integers) * point.query_tokens,
+def _vllm_fa2(capabilities: tuple[int, int]) -> EngineKernel:
+    return EngineKernel(
+        "vllm", "vllm.vllm_flash_attn", "FlashAttention-2", capabilities, calls.vllm_flash_attention_2, page=16, **_FA2
     )
 
 
-def check_kernel(torch: Any, kernel: EngineKernel, head_dim: int, capability: int) -> None:
+def _flashinfer(engine: str, capabilities: tuple[int, int], page: int, formats: tuple[str, ...]) -> EngineKernel:
+    name, prepare = "FlashInfer paged", calls.flashinfer_paged
+    return EngineKernel(engine, "flashinfer", name, capabilities, prepare, _FLASHINFER_TILES, page, formats)
+
+
+def _trtllm_gen(engine: str, page: int) -> EngineKernel:
+    return EngineKernel(engine, "flashinfer", "trtllm-gen", (100, 109), calls.flashinfer_trtllm_gen, page=page, **_TRTLLM_GEN)
+
+
+KERNELS = (
+    EngineKernel(
+        "vllm", "vllm.vllm_flash_attn", "FlashAttention-3", (90, 90), calls.vllm_flash_attention_3, page=16, **_FA3
+    ),
+    _vllm_fa2((80, 89)),
+    _vllm_fa2((110, 129)),
+    _trtllm_gen("vllm", 16),
+    _flashinfer("vllm", (89, 89), 16, ("fp8",)),
+    EngineKernel("vllm", "flashinfer", "XQA", (120, 129), calls.flashinfer_xqa, _XQA_TILES, 16, ("fp8",)),
+    EngineKernel("sglang", "sgl_kernel", "FlashAttention-3", (90, 90), calls.sgl_flash_attention_3, page=1, **_FA3),
+    _trtllm_gen("sglang", 64),
+    _flashinfer("sglang", (80, 89), 1, BOTH),
+    _flashinfer("sglang", (110, 129), 1, BOTH),
+    _trtllm_gen("tensorrt_llm", 32),
+    EngineKernel(
+        "tensorrt_llm", "flashinfer", "XQA", (90, 90), calls.flashinfer_xqa, ((256, (8, 16, 32, 64)),), 32, BOTH
+    ),
+    EngineKernel("tensorrt_llm", "flashinfer", "XQA", (120, 129), calls.flashinfer_xqa, page=32, **_XQA),
+    EngineKernel("transformers", "flash_attn", "FlashAttention-2", (80, 129), calls.flash_attention_2, page=0, **_FA2),
+    EngineKernel("transformers", "torch", "torch attention", (80, 129), calls.torch_attention, page=0, **_FA2),
+)  # fmt: skip
+
+
+def make_operands(torch: Any, kernel: EngineKernel, point: AttentionPoint, sets: int, lengths: Iterable[int]) -> Operands:
+    """Random operands in the layout of ``kernel``; the pages of all sequences are shuffled, as in a running engine."""
+    page = kernel.page or point.context
+    per_sequence = -(-point.context // page)
+    pages = point.batch * per_sequence
+    eight_bit = point.kv_format == "fp8"
+    inner = (point.kv_heads, page) if kernel.heads_first else (page, point.kv_heads)
+    order = np.random.default_rng(0).permutation(pages) if kernel.page else np.arange(pages)
+    table = np.asarray(order.reshape(point.batch, per_sequence), np.int32)
+    host_lengths = np.array(list(lengths), np.int32)
+    starts = (np.arange(point.batch + 1) * point.query_tokens).astype(np.int32)
+
+    def random(*size: int, narrow: bool) -> Any:
+        values = torch.randn(size, dtype=torch.bfloat16, device="cuda")
+        return values.to(torch.float8_e4m3fn) if narrow else values
+
+    cache_shape = (pages, *inner, point.head_dim)
+    return Operands(
+        torch=torch,
+        point=point,
+        page=kernel.page,
+        q=random(
+            point.batch * point.query_tokens,
+            point.kv_heads * point.group,
+            point.head_dim,
+            narrow=eight_bit and kernel.narrow_query,
+        ),
+        caches=[(random(*cache_shape, narrow=eight_bit), random(*cache_shape, narrow=eight_bit)) for _ in range(sets)],
+        table=torch.from_numpy(table).to("cuda"),
+        lengths=torch.from_numpy(host_lengths).to("cuda"),
+        starts=torch.from_numpy(starts).to("cuda"),
+        host_table=table,
+        host_lengths=host_lengths,
+        heads_first=kernel.heads_first,
+    )
+
+
+def check_kernel(torch: Any, kernel: EngineKernel, head_dim: int, kv_format: str = "bf16") -> None:
     """A small point against float64; raises ``CheckFailed``, or whatever the package raises."""
-    point = AttentionPoint(2, 5, 320, 4, 2, head_dim)
-    o = make_operands(torch, point, 1)
-    out = kernel.prepare(o, capability)(0)
+    point = AttentionPoint(2, 5, 320, 4, 2, head_dim, kv_format)
+    o = make_operands(torch, kernel, point, 1, (320, 283) if kernel.page else (320, 320))
+    out = kernel.prepare(o)(0)
+    q_shape = (point.batch, point.query_tokens, o.heads, head_dim)
+    k, v = (_gathered(o, cache) for cache in o.caches[0])
+    want = reference.attention(_host(o.q).reshape(q_shape), k, v, o.host_lengths)
+    error = reference.relative_error(_host(out).reshape(q_shape), want)
+    require(f"{kernel.name} of {kernel.module} ({kv_format} cache)", error, TOLERANCE[kv_format])
 
-    def host(tensor: Any, *shape: int) -> Any:
-        return tensor.float().cpu().numpy().astype(float).reshape(shape)
 
-    q_shape = (point.batch, point.query_tokens, point.kv_heads * point.group, head_dim)
-    k, v = (host(c, *o.contiguous) for c in o.caches[0])
-    want = reference.attention(host(o.q, *q_shape), k, v, np.full(point.batch, point.context))
-    require(f"{kernel.name} of {kernel.module}", reference.relative_error(host(out, *q_shape), want))
+def _host(tensor: Any) -> Any:
+    return tensor.float().cpu().numpy().astype(np.float64)
+
+
+def _gathered(o: Operands, cache: Any) -> Any:
+    """The cache [batch, context, kv_heads, dim] that the page table describes."""
+    values = _host(cache)
+    values = values.swapaxes(1, 2) if o.heads_first else values
+    return values[o.host_table].reshape(o.point.batch, -1, *values.shape[2:])

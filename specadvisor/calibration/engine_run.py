@@ -1,4 +1,4 @@
-"""Which kernels of installed engines a calibration times beside its own, and doing it.
+"""Timing the kernels of installed engines beside our own.
 
 The packages are other people's and move fast: whatever they raise becomes a note, and their kernels count as not measured.
 """
@@ -8,67 +8,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 from typing import Any
 
-from specadvisor.calibration.collectives import SIZES, measure_all_reduce
-from specadvisor.calibration.engine_attention import KERNELS, EngineKernel, check_kernel, make_operands
-from specadvisor.calibration.engine_weights import MoePoint, fused_moe, marlin, routing
-from specadvisor.calibration.plan import AttentionPoint, GemmPoint, Plan, Section
+from specadvisor.calibration.collectives import ALL_REDUCES, CALLS, measure_all_reduce
+from specadvisor.calibration.engine_attention import check_kernel
+from specadvisor.calibration.engine_moe import MOE_KERNELS, MoePoint, check_moe_kernel, random_experts, random_routing
+from specadvisor.calibration.engine_plan import attention_kernel, chosen
+from specadvisor.calibration.engine_weights import W4A16_KERNELS, Quantised, check_weight_kernel
+from specadvisor.calibration.operands import MEMORY_SHARE
+from specadvisor.calibration.plan import AttentionPoint, GemmPoint, Section
 from specadvisor.calibration.rows import Row, row
 from specadvisor.calibration.timing import Effort, Timing, rotation
 from specadvisor.calibration.torch_timing import measure_torch
 
 _EFFORT = Effort(budget_s=0.08)
-_POINT_S, _SETUP_S = 0.15, 3.0
-_DISTRIBUTIONS = {"vllm.vllm_flash_attn": "vllm", "flashinfer": "flashinfer-python", "sgl_kernel": "sgl-kernel"}
-MOE_POINTS = tuple(MoePoint(t, 2048, 768, 128, 8) for t in (1, 2, 4, 8, 16, 32, 64, 128, 256))
-MARLIN_SHAPES = ((4096, 16384), (16384, 4096))
-
-
-def installed(module: str) -> bool:
-    """Whether ``module`` could be imported; importing an engine takes seconds, so only its package is looked up."""
-    try:
-        return find_spec(module) is not None
-    except (ImportError, ValueError):
-        return False
-
-
-def attention_kernel(engine: str, capability: int) -> EngineKernel | None:
-    """The attention kernel of ``engine`` on this GPU whose package is installed; ``None`` leaves our own as stand-in."""
-    for kernel in KERNELS:
-        fits = kernel.engine == engine and kernel.capabilities[0] <= capability <= kernel.capabilities[1]
-        if fits and installed("torch") and installed(kernel.module):
-            return kernel
-    return None
-
-
-def with_engine_sections(plan: Plan, engine: str, capability: int, quick: bool = False) -> Plan:
-    """``plan`` and what the installed packages of ``engine`` add to it."""
-    sections = list(plan.sections)
-    if attention_kernel(engine, capability):
-        points = next(s.points for s in plan.sections if s.name == "attention bf16")[: 8 if quick else 48]
-        sections.append(_section("engine attention", points))
-    if engine == "vllm" and installed("vllm") and installed("torch") and not quick:
-        weights = tuple(GemmPoint("w4a16", m, n, k) for n, k in MARLIN_SHAPES for m in (1, 4, 8, 16, 17, 32, 64, 65, 128, 256))
-        sections += [_section("engine w4a16", weights), _section("engine moe", MOE_POINTS)]
-    if installed("torch") and not quick and _visible_gpus() > 1:
-        sections.append(_section("all-reduce", SIZES))
-    return Plan(tuple(sections))
-
-
-def _section(name: str, points: tuple[Any, ...]) -> Section:
-    return Section(name, "engine", points, len(points) * _POINT_S + _SETUP_S)
-
-
-def _visible_gpus() -> int:
-    from specadvisor.calibration import driver
-    from specadvisor.errors import SpecadvisorError
-
-    try:
-        return driver.initialise()
-    except SpecadvisorError:
-        return 0
+_DISTRIBUTIONS = {
+    "vllm.vllm_flash_attn": ("vllm",),
+    "flashinfer": ("flashinfer-python",),
+    "sgl_kernel": ("sgl-kernel", "sglang-kernel"),
+}
+MOE_ROUTINGS, MOE_COPIES = 8, 2
 
 
 def measure_engine_section(
@@ -76,101 +35,143 @@ def measure_engine_section(
 ) -> tuple[list[Row], list[str]]:
     """(rows, notes); a package that fails leaves a note, and the rows it gave before."""
     rows: list[Row] = []
+    notes: list[str] = []
     try:
         import torch
 
-        if section.name == "engine attention":
-            _attention(torch, section, step, engine, capability, l2_bytes, rows)
+        if section.name.startswith("engine attention"):
+            _attention(torch, section.points, step, engine, capability, l2_bytes, rows, notes)
         elif section.name == "engine w4a16":
-            _marlin(torch, section, step, l2_bytes, rows)
+            _weights(torch, section.points, step, engine, capability, l2_bytes, rows)
         elif section.name == "engine moe":
-            _moe(torch, section, step, l2_bytes, rows)
+            _moe(torch, section.points, step, engine, capability, rows, notes)
         else:
-            step()
-            _all_reduce(torch, rows)
+            _all_reduce(section.points, step, rows, notes)
     except Exception as error:
-        return rows, [f"{section.name}: not measured further, {type(error).__name__}: {' '.join(str(error).split())[:200]}"]
-    return rows, []
+        notes.append(f"{section.name}: not measured further, {_told(error)}")
+    return rows, list(dict.fromkeys(notes))
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[-200:]}"
 
 
 def _version(module: str) -> str:
-    name = _DISTRIBUTIONS.get(module, module.partition(".")[0].replace("_", "-"))
-    try:
-        return f"{name} {version(name)}"
-    except PackageNotFoundError:
-        return name
+    for name in _DISTRIBUTIONS.get(module, (module.partition(".")[0].replace("_", "-"),)):
+        try:
+            return f"{name} {version(name)}"
+        except PackageNotFoundError:
+            continue
+    return module
+
+
+def _facts(kernel: Any) -> dict[str, str]:
+    return {"engine": kernel.engine, "kernel": kernel.name, "engine_version": _version(kernel.module)}
+
+
+def _has_room(torch: Any, size: float) -> bool:
+    return bool(size <= MEMORY_SHARE * torch.cuda.mem_get_info()[0])
 
 
 def _attention(
-    torch: Any, section: Section, step: Callable[[], None], engine: str, capability: int, l2_bytes: int, rows: list[Row]
+    torch: Any,
+    points: tuple[AttentionPoint, ...],
+    step: Callable[[], None],
+    engine: str,
+    capability: int,
+    l2_bytes: int,
+    rows: list[Row],
+    notes: list[str],
 ) -> None:
-    kernel = attention_kernel(engine, capability)
+    kernel = attention_kernel(engine, capability, points[0].kv_format)
     if kernel is None:
         return
-    check_kernel(torch, kernel, 128, capability)
-    points: tuple[AttentionPoint, ...] = section.points
+    for head_dim in dict.fromkeys(p.head_dim for p in points):
+        check_kernel(torch, kernel, head_dim, points[0].kv_format)
     for point in points:
         step()
         sets = rotation(point.cache_bytes, l2_bytes)
-        call = kernel.prepare(make_operands(torch, point, sets), capability)
-        timing = measure_torch(torch, call, sets, _EFFORT)
+        if not _has_room(torch, sets * point.cache_bytes):
+            notes.append(f"{kernel.name}, batch {point.batch} x {point.context} keys: not measured, too little free memory")
+            continue
+        timing = measure_torch(torch, kernel.calls(torch, point, sets), sets, _EFFORT)
         shape = {"batch": point.batch, "query_tokens": point.query_tokens, "context": point.context, "sets": sets}
         heads = {"heads": point.kv_heads * point.group, "kv_heads": point.kv_heads, "head_dim": point.head_dim}
-        rows.append(
-            row(
-                "attention",
-                "bf16",
-                timing,
-                engine=engine,
-                kernel=kernel.name,
-                engine_version=_version(kernel.module),
-                auto=kernel.packs or point.query_tokens == 1,
-                tile_rows=kernel.tile_rows(point.rows),
-                **shape,
-                **heads,
-            )
-        )
+        tile = {"page_size": kernel.page, "tile_rows": kernel.tile_rows(point.rows, point.head_dim)}
+        auto = kernel.packs or point.query_tokens == 1
+        rows.append(row("attention", point.kv_format, timing, auto=auto, **_facts(kernel), **shape, **heads, **tile))
 
 
-def _multiply(run: Callable[..., Any], x: Any, weights: list[Any], i: int) -> Any:
-    return run(x, weights[i])
-
-
-def _mix(run: Callable[..., Any], x: Any, weights: list[Any], chosen: list[Any], i: int) -> Any:
-    return run(x, weights[i % len(weights)], *chosen[i])
-
-
-def _marlin(torch: Any, section: Section, step: Callable[[], None], l2_bytes: int, rows: list[Row]) -> None:
-    points: tuple[GemmPoint, ...] = section.points
+def _weights(
+    torch: Any,
+    points: tuple[GemmPoint, ...],
+    step: Callable[[], None],
+    engine: str,
+    capability: int,
+    l2_bytes: int,
+    rows: list[Row],
+) -> None:
+    kernel = chosen(W4A16_KERNELS, engine, capability)
+    if kernel is None:
+        return
+    check_weight_kernel(torch, kernel)
     for n, k in dict.fromkeys((p.n, p.k) for p in points):
-        run, make = marlin(torch, n, k)
-        weights = [make() for _ in range(rotation(n * k / 2, l2_bytes, limit=16))]
+        sets = rotation(n * k / 2, l2_bytes, limit=16)
+        products = [kernel.prepare(Quantised.random(torch, n, k)) for _ in range(sets)]
         for point in (p for p in points if (p.n, p.k) == (n, k)):
             step()
-            x = torch.randn(point.m, k, dtype=torch.bfloat16, device="cuda")
-            timing = measure_torch(torch, partial(_multiply, run, x, weights), len(weights), _EFFORT)
-            facts = {"m": point.m, "n": n, "k": k, "sets": len(weights)}
-            rows.append(row("gemm", "w4a16", timing, engine="vllm", kernel="Marlin", engine_version=_version("vllm"), **facts))
+            x = torch.randn((point.m, k), dtype=torch.bfloat16, device="cuda")
+            timing = measure_torch(torch, partial(_multiply, products, x), sets, _EFFORT)
+            rows.append(row("gemm", "w4a16", timing, **_facts(kernel), m=point.m, n=n, k=k, sets=sets))
 
 
-def _moe(torch: Any, section: Section, step: Callable[[], None], l2_bytes: int, rows: list[Row]) -> None:
-    points: tuple[MoePoint, ...] = section.points
-    run, make = fused_moe(torch, points[0])
-    weights = [make() for _ in range(2)]
-    for p in points:
+def _multiply(products: list[Callable[[Any], Any]], x: Any, i: int) -> Any:
+    return products[i](x)
+
+
+def _moe(
+    torch: Any,
+    points: tuple[MoePoint, ...],
+    step: Callable[[], None],
+    engine: str,
+    capability: int,
+    rows: list[Row],
+    notes: list[str],
+) -> None:
+    kernel = chosen(MOE_KERNELS, engine, capability)
+    if kernel is None:
+        return
+    check_moe_kernel(torch, kernel)
+    mix = kernel.load()
+    for shape in dict.fromkeys(p.shape for p in points):
+        here = [p for p in points if p.shape == shape]
+        if not _has_room(torch, MOE_COPIES * here[0].weight_bytes):
+            notes.append(f"{kernel.name}, {shape[2]} experts of {shape[0]} x {shape[1]}: not measured, too little free memory")
+            continue
+        hidden, intermediate, experts, top_k = shape
+        copies = [random_experts(torch, experts, hidden, intermediate) for _ in range(MOE_COPIES)]
+        for p in here:
+            step()
+            x = torch.randn((p.tokens, hidden), dtype=torch.bfloat16, device="cuda")
+            routings = [random_routing(torch, p.tokens, experts, top_k) for _ in range(MOE_ROUTINGS)]
+            timing = measure_torch(torch, partial(_mix, mix, x, copies, routings), MOE_ROUTINGS, _EFFORT)
+            facts = {"tokens": p.tokens, "hidden": hidden, "intermediate": intermediate, "experts": experts, "top_k": top_k}
+            rows.append(row("moe", "bf16", timing, **_facts(kernel), sets=MOE_ROUTINGS, **facts))
+
+
+def _mix(mix: Callable[..., Any], x: Any, copies: list[Any], routings: list[Any], i: int) -> Any:
+    return mix(x, copies[i % len(copies)], routings[i])
+
+
+def _all_reduce(runs: tuple[tuple[str, int], ...], step: Callable[[], None], rows: list[Row], notes: list[str]) -> None:
+    for engine, ranks in runs:
         step()
-        x = torch.randn(p.tokens, p.hidden, dtype=torch.bfloat16, device="cuda")
-        chosen = [routing(torch, p.tokens, p.experts, p.top_k) for _ in range(8)]
-        timing = measure_torch(torch, partial(_mix, run, x, weights, chosen), len(chosen), _EFFORT)
-        facts = {"tokens": p.tokens, "hidden": p.hidden, "intermediate": p.intermediate, "experts": p.experts, "top_k": p.top_k}
-        rows.append(
-            row("moe", "bf16", timing, engine="vllm", kernel="fused_experts", engine_version=_version("vllm"), sets=8, **facts)
-        )
-
-
-def _all_reduce(torch: Any, rows: list[Row]) -> None:
-    ranks = torch.cuda.device_count()
-    for size, seconds in measure_all_reduce(ranks):
-        timing = Timing.of(seconds, 1, True)
-        facts: dict[str, Any] = {"bytes": size, "ranks": ranks, "kernel": "NCCL"}
-        rows.append(row("all_reduce", "any", timing, engine="nccl", engine_version=_version("torch"), **facts))
+        module, kernel, _ = ALL_REDUCES[engine]
+        facts: dict[str, Any] = {"engine": engine, "kernel": kernel, "engine_version": _version(module), "ranks": ranks}
+        try:
+            measured = measure_all_reduce(engine, ranks)
+        except Exception as error:  # one engine's failure must not cost the others' rows
+            notes.append(f"all-reduce of {engine} over {ranks} GPUs: not measured, {_told(error)}")
+            continue
+        for size, seconds in measured:
+            rows.append(row("all_reduce", "any", Timing.of(seconds, CALLS, True), **facts, bytes=size))

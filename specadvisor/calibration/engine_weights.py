@@ -1,88 +1,140 @@
-"""Products that cuBLASLt does not have: Marlin W4A16 and fused mixture-of-experts, through vLLM's own functions.
+"""Products with 4-bit weights, which cuBLASLt does not have: Machete and Marlin through vLLM, sgl-kernel or SGLang.
 
-Calls follow vLLM 0.10-0.1x; a version that differs fails or does not match its reference, and is reported as not measured.
+Checked against the sources of vLLM 0.33 (``choose_mp_linear_kernel``: Machete on Hopper, Marlin elsewhere), sgl-kernel 0.3.21
+and SGLang 0.5.23. Where an older vLLM still takes the activation order, it gets an empty one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
+import numpy as np
+
+from specadvisor.calibration import reference
 from specadvisor.calibration.checks import require
+from specadvisor.ranges import FloatArray
 
 GROUP = 128
-W4A16_TOLERANCE = 2e-2
-MOE_TOLERANCE = 2e-2
+# The dequantised weight and the result are rounded to bf16.
+W4A16_TOLERANCE = 1e-2
+_BLOCKS_PER_SM = 4
 
 
-@dataclass(frozen=True, slots=True)
-class MoePoint:
-    """One fused mixture-of-experts layer on one rank, uniform routing."""
+@dataclass(frozen=True)
+class Quantised:
+    """A random weight [k, n] of 4-bit integers less 8, in GPTQ's layout: int32 ``packed`` [k / 8, n], eight along k, and
+    bf16 ``scales`` [k / 128, n].
+    """
 
-    tokens: int
-    hidden: int
-    intermediate: int
-    experts: int
-    top_k: int
+    torch: Any
+    n: int
+    k: int
+    packed: Any
+    scales: Any
+
+    @classmethod
+    def random(cls, torch: Any, n: int, k: int) -> Quantised:
+        packed = torch.randint(-(2**31), 2**31, (k // 8, n), dtype=torch.int32, device="cuda")
+        scales = torch.rand((k // GROUP, n), dtype=torch.float32, device="cuda") * 0.01 + 0.005
+        return cls(torch, n, k, packed, scales.to(torch.bfloat16))
+
+    def dequantised(self) -> FloatArray:
+        """The weight [k, n]."""
+        words = self.packed.cpu().numpy().astype(np.int64)
+        nibbles = (words[:, None, :] >> (4 * np.arange(8))[:, None]) & 15
+        scales = np.repeat(self.scales.float().cpu().numpy().astype(np.float64), GROUP, axis=0)
+        return np.asarray((nibbles.reshape(self.k, self.n) - 8.0) * scales)
+
+    def empty(self) -> Any:
+        return self.torch.empty(0, dtype=self.torch.int32, device="cuda")
+
+    def locks(self) -> Any:
+        """Marlin's workspace: a zeroed lock per block."""
+        sms = self.torch.cuda.get_device_properties(0).multi_processor_count
+        return self.torch.zeros(sms * _BLOCKS_PER_SM, dtype=self.torch.int32, device="cuda")
 
 
-def marlin(torch: Any, n: int, k: int) -> tuple[Callable[[Any, Any], Any], Callable[[], Any]]:
-    """(run, make): ``make()`` quantises a random weight as vLLM does, ``run(x, weight)`` multiplies. Checked at once."""
-    from vllm.model_executor.layers.quantization.utils.marlin_utils import apply_gptq_marlin_linear, marlin_make_workspace_new
-    from vllm.model_executor.layers.quantization.utils.marlin_utils_test import marlin_quantize
+Multiply = Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class WeightKernel:
+    """One package's W4A16 product; ``prepare`` repacks a weight and gives y = x weight. ``capabilities`` as for attention."""
+
+    engine: str
+    module: str
+    name: str
+    capabilities: tuple[int, int]
+    prepare: Callable[[Quantised], Multiply]
+
+
+def _vllm_machete(w: Quantised) -> Multiply:
+    from vllm import _custom_ops as ops
     from vllm.scalar_type import scalar_types
 
-    workspace = marlin_make_workspace_new(torch.device("cuda"))
-    none = torch.empty(0, dtype=torch.int32, device="cuda")
-
-    def make() -> Any:
-        weight = torch.randn(k, n, dtype=torch.bfloat16, device="cuda") * 0.05
-        return marlin_quantize(weight, scalar_types.uint4b8, GROUP, False)
-
-    def run(x: Any, weight: Any) -> Any:
-        return apply_gptq_marlin_linear(
-            x, weight[1], weight[2], none, weight[3], weight[4], workspace, scalar_types.uint4b8, n, k, is_k_full=True
-        )
-
-    weight, x = make(), torch.randn(16, k, dtype=torch.bfloat16, device="cuda")
-    want, got = x.double() @ weight[0].double(), run(x, weight).double()
-    require("Marlin W4A16 of vLLM", float((got - want).norm() / want.norm()), W4A16_TOLERANCE)
-    return run, make
+    bf16 = w.torch.bfloat16
+    columns = w.packed.t().contiguous().t()  # Machete reads its 4-bit words column by column
+    kind = scalar_types.uint4b8
+    packed = ops.machete_prepack_B(columns, a_type=bf16, b_type=kind, group_scales_type=bf16)
+    return lambda x: ops.machete_mm(a=x, b_q=packed, b_type=kind, b_group_scales=w.scales, b_group_size=GROUP)
 
 
-def fused_moe(torch: Any, point: MoePoint) -> tuple[Callable[[Any, Any, Any, Any], Any], Callable[[], Any]]:
-    """(run, make): ``make()`` gives the (w1, w2) of all experts, ``run(x, weights, topk_weights, topk_ids)`` the layer."""
-    from vllm.model_executor.layers.fused_moe import fused_experts
+def _vllm_marlin(w: Quantised) -> Multiply:
+    from vllm import _custom_ops as ops
+    from vllm.model_executor.layers.quantization.utils.marlin_utils import apply_gptq_marlin_linear, marlin_permute_scales
+    from vllm.scalar_type import scalar_types
 
-    def make(experts: int = point.experts) -> Any:
-        w1 = torch.randn(experts, 2 * point.intermediate, point.hidden, dtype=torch.bfloat16, device="cuda") * 0.05
-        w2 = torch.randn(experts, point.hidden, point.intermediate, dtype=torch.bfloat16, device="cuda") * 0.05
-        return w1, w2
-
-    def run(x: Any, weights: Any, topk_weights: Any, topk_ids: Any) -> Any:
-        return fused_experts(x, weights[0], weights[1], topk_weights, topk_ids)
-
-    weights, x = make(4), torch.randn(8, point.hidden, dtype=torch.bfloat16, device="cuda")
-    topk_weights, topk_ids = routing(torch, 8, 4, 2)
-    got = run(x.clone(), weights, topk_weights, topk_ids).double()
-    want = _reference_moe(torch, x.double(), [w.double() for w in weights], topk_weights.double(), topk_ids)
-    require("The fused mixture of experts of vLLM", float((got - want).norm() / want.norm()), MOE_TOLERANCE)
-    return run, make
+    empty, locks = w.empty(), w.locks()
+    perm = _accepted(ops.gptq_marlin_repack, perm=empty)
+    packed = ops.gptq_marlin_repack(b_q_weight=w.packed, size_k=w.k, size_n=w.n, num_bits=4, **perm)
+    scales = marlin_permute_scales(s=w.scales, size_k=w.k, size_n=w.n, group_size=GROUP)
+    order = _accepted(apply_gptq_marlin_linear, g_idx=empty, g_idx_sort_indices=empty, is_k_full=True)
+    return lambda x: apply_gptq_marlin_linear(
+        input=x, weight=packed, weight_scale=scales, weight_zp=empty, workspace=locks, wtype=scalar_types.uint4b8,
+        output_size_per_partition=w.n, input_size_per_partition=w.k, **order,
+    )  # fmt: skip
 
 
-def routing(torch: Any, tokens: int, experts: int, top_k: int) -> tuple[Any, Any]:
-    """Uniform random choice of ``top_k`` different experts per token, with softmax weights."""
-    scores = torch.rand(tokens, experts, device="cuda")
-    weights, ids = torch.topk(torch.softmax(scores, dim=-1), top_k, dim=-1)
-    return weights.float().contiguous(), ids.to(torch.int32).contiguous()
+def _sglang_marlin(w: Quantised) -> Multiply:
+    from sgl_kernel.scalar_type import scalar_types
+
+    try:
+        from sgl_kernel import gptq_marlin_gemm, gptq_marlin_repack
+    except ImportError:  # since sglang-kernel 0.4 SGLang compiles them itself
+        from sglang.kernels.ops.gemm.gptq_marlin import gptq_marlin_gemm
+        from sglang.kernels.ops.quantization.gptq_marlin_repack import gptq_marlin_repack
+
+    empty, locks, kind = w.empty(), w.locks(), scalar_types.uint4b8
+    packed = gptq_marlin_repack(b_q_weight=w.packed, perm=empty, size_k=w.k, size_n=w.n, num_bits=4)
+    # Marlin's order of group scales: every 64 as the transpose of an 8 x 8 square.
+    scales = w.scales.reshape(-1, 8, 8).transpose(1, 2).reshape(-1, w.n).contiguous()
+    return lambda x: gptq_marlin_gemm(
+        a=x, c=None, b_q_weight=packed, b_scales=scales, global_scale=None, b_zeros=empty, g_idx=empty, perm=empty,
+        workspace=locks, b_q_type=kind, size_m=x.shape[0], size_n=w.n, size_k=w.k, is_k_full=True, use_atomic_add=False,
+        use_fp32_reduce=True, is_zp_float=False,
+    )  # fmt: skip
 
 
-def _reference_moe(torch: Any, x: Any, weights: Any, topk_weights: Any, topk_ids: Any) -> Any:
-    out = torch.zeros_like(x)
-    for token in range(x.shape[0]):
-        for slot in range(topk_ids.shape[1]):
-            expert = int(topk_ids[token, slot])
-            gate, up = (weights[0][expert] @ x[token]).chunk(2)
-            out[token] += topk_weights[token, slot] * (weights[1][expert] @ (torch.nn.functional.silu(gate) * up))
-    return out
+def _accepted(function: Callable[..., Any], **arguments: Any) -> dict[str, Any]:
+    """Those of ``arguments`` that ``function`` has: newer versions dropped some."""
+    return {name: value for name, value in arguments.items() if name in signature(function).parameters}
+
+
+W4A16_KERNELS = (
+    WeightKernel("vllm", "vllm", "Machete", (90, 90), _vllm_machete),
+    WeightKernel("vllm", "vllm", "Marlin", (80, 129), _vllm_marlin),
+    WeightKernel("sglang", "sgl_kernel", "Marlin", (80, 129), _sglang_marlin),
+)
+
+
+def check_weight_kernel(torch: Any, kernel: WeightKernel) -> None:
+    """A small product against float64; raises ``CheckFailed``, or whatever the package raises."""
+    w = Quantised.random(torch, 512, 1024)
+    x = torch.randn((16, w.k), dtype=torch.bfloat16, device="cuda")
+    got = kernel.prepare(w)(x)
+    want = x.float().cpu().numpy().astype(np.float64) @ w.dequantised()
+    error = reference.relative_error(got.float().cpu().numpy().astype(np.float64), want)
+    require(f"{kernel.name} W4A16 of {kernel.module}", error, W4A16_TOLERANCE)

@@ -11,7 +11,7 @@ from specadvisor.calibration import cpu_machine, cpu_run, driver
 from specadvisor.calibration.build_profile import build_profile
 from specadvisor.calibration.cpu_plan import make_cpu_plan
 from specadvisor.calibration.cpu_profile import with_single_row_kernel
-from specadvisor.calibration.engine_run import with_engine_sections
+from specadvisor.calibration.engine_plan import with_engine_sections
 from specadvisor.calibration.gpu_run import run_on_gpu
 from specadvisor.calibration.identify import identify, with_measured_bandwidth
 from specadvisor.calibration.plan import Plan, make_plan

@@ -13,6 +13,7 @@ from specadvisor.calibration.timing import Effort, Timing, has_settled
 def measure_torch(torch: Any, call: Callable[[int], Any], sets: int, effort: Effort) -> Timing:
     """Seconds of ``call(i)`` on operand set ``i``; one graph holds a whole number of turns of the rotation."""
     side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):  # first calls compile and load code, which a capture cannot
         for i in range(min(sets, 3)):
             call(i)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from specadvisor.calibration.attention_kernel import VARIANTS, AttentionParams, choose_splits, choose_variant
-from specadvisor.calibration.engine_run import attention_kernel, with_engine_sections
 from specadvisor.calibration.gemm_formats import RECIPES, recipes_for
 from specadvisor.calibration.plan import ROWS, AttentionPoint, make_plan, model_shapes
 from specadvisor.calibration.timing import Effort, Timing, has_settled, rotation
@@ -109,42 +108,3 @@ def test_sampling_stops_when_samples_agree() -> None:
     assert has_settled([1.0, 1.001, 0.999, 1.0, 5.0], effort)
     assert not has_settled([1.0, 1.1, 0.9, 1.05, 0.95], effort)
     assert Timing.of([1.0, 2.0, 3.0], 1, True).relative_iqr == pytest.approx(0.5)
-
-
-def test_engine_kernels_follow_engine_and_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    there = {"torch", "vllm", "vllm.vllm_flash_attn", "flashinfer", "sgl_kernel"}
-    monkeypatch.setattr("specadvisor.calibration.engine_run.installed", lambda module: module in there)
-    monkeypatch.setattr("specadvisor.calibration.engine_run._visible_gpus", lambda: 1)
-    found = {(e, c): attention_kernel(e, c) for e in ("vllm", "sglang", "llama_cpp") for c in (80, 90, 100, 120)}
-    names = {key: kernel.name if kernel else None for key, kernel in found.items()}
-    assert names[("vllm", 90)] == "FlashAttention-3"
-    assert names[("vllm", 120)] == names[("vllm", 80)] == "FlashAttention-2"
-    assert names[("vllm", 100)] == names[("sglang", 100)] == "FlashInfer paged prefill"
-    assert names[("sglang", 90)] == "FlashAttention-3"
-    assert names[("llama_cpp", 90)] is None
-    # vLLM's FlashAttention-2 loses packing and split beyond one query token: such rows stay out of the fit
-    assert found[("vllm", 80)] is not None
-    assert not found[("vllm", 80)].packs
-    plan = with_engine_sections(make_plan(90), "vllm", 90)
-    assert [s.name for s in plan.sections if s.operator == "engine"] == ["engine attention", "engine w4a16", "engine moe"]
-    assert [s.name for s in with_engine_sections(make_plan(90), "llama_cpp", 90).sections] == [
-        s.name for s in make_plan(90).sections
-    ]
-
-
-def test_a_broken_engine_package_becomes_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-
-    from specadvisor.calibration.engine_run import measure_engine_section
-
-    monkeypatch.setitem(sys.modules, "torch", None)
-    section = with_engine_sections_named("engine w4a16", monkeypatch)
-    rows, notes = measure_engine_section(section, lambda: None, "vllm", 90, 50 << 20)
-    assert rows == []
-    assert notes[0].startswith("engine w4a16: not measured further, ModuleNotFoundError")
-
-
-def with_engine_sections_named(name: str, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
-    monkeypatch.setattr("specadvisor.calibration.engine_run.installed", lambda module: True)
-    monkeypatch.setattr("specadvisor.calibration.engine_run._visible_gpus", lambda: 1)
-    return next(s for s in with_engine_sections(make_plan(90), "vllm", 90).sections if s.name == name)

@@ -1,0 +1,1 @@
+"""vLLM 0.33: the functions that the calibration calls."""
