@@ -147,19 +147,15 @@ class Architecture:
 
     def kv_bytes_per_sequence(self, tokens: ArrayLike, tp: int = 1) -> FloatArray:
         """Cache bytes of a sequence of ``tokens``, all ranks together: windowed layers keep their window only."""
-        context, total = np.asarray(tokens, dtype=float), np.zeros(np.shape(tokens))
+        total = np.zeros(np.shape(tokens))
         for layer, mixer in self.attentions():
-            kept = np.minimum(context, mixer.window) if mixer.window else context
-            total = total + layer.count * mixer.kv_elements_per_token * mixer.kv_copies(tp) * kept
+            total = total + layer.count * mixer.kv_elements(tokens) * mixer.kv_copies(tp)
         return total * KV_BYTES[self.kv_format]
 
     @property
     def state_bytes_per_sequence(self) -> float:
         """Recurrent and convolution state of one sequence, one copy."""
         return sum(layer.count * (mixer.state_bytes + mixer.conv_state_bytes) for layer, mixer in self.recurrents())
-
-    def attention_layers(self) -> Iterator[Layer]:
-        return (layer for layer, _ in self.attentions())
 
     def attentions(self) -> Iterator[tuple[Layer, Attention]]:
         """Layer groups with softmax attention, each with its mixer."""

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Literal
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
 from specadvisor.formats import weight_format
 
 Shard = Literal["column", "row", "replicated"]
@@ -81,8 +84,30 @@ class Attention:
         """Cached elements per token (whole layer, no tensor parallelism); 0 where the layer stores nothing."""
         if not self.stores_kv:
             return 0.0
-        stored = self.key_dim if self.kind == "mla" else self.kv_heads * (self.key_dim + self.value_dim)
-        return (stored + self.indexer_dim * (self.indexer_heads > 0)) / self.compression
+        return (self._entry + self.indexer_dim * (self.indexer_heads > 0)) / self.compression
+
+    @property
+    def _entry(self) -> int:
+        """Elements of one uncompressed cache entry without the indexer's key."""
+        return self.key_dim if self.kind == "mla" else self.kv_heads * (self.key_dim + self.value_dim)
+
+    def kv_elements(self, tokens: ArrayLike, slack: float = 0.0) -> NDArray[np.float64]:
+        """Cached elements of a sequence of ``tokens`` (whole layer, no tensor parallelism): a window keeps its own tokens and
+        ``slack`` more, so does the local window that lies beside compressed entries.
+        """
+        held = np.asarray(tokens, dtype=float)
+        kept = np.minimum(held, self.window + slack) if self.window else held
+        local = self._entry * np.minimum(held, self.local_window + slack) if self.local_window and self.stores_kv else 0.0
+        return np.asarray(self.kv_elements_per_token * kept + local)
+
+    def keys_read(self, context: ArrayLike) -> NDArray[np.float64]:
+        """Keys that a query reads of ``context``: its window, or the compressed entries (the chosen ones where an indexer
+        chooses) and the local window beside them.
+        """
+        keys = np.asarray(context, dtype=float)
+        entries = np.minimum(keys, self.window) if self.window else keys / self.compression
+        chosen = np.minimum(entries, self.top_k) if self.top_k else entries
+        return np.asarray(chosen + np.minimum(keys, self.local_window))
 
     def heads_on_rank(self, tp: int) -> float:
         return ceil(self.heads / tp)

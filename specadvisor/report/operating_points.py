@@ -58,7 +58,7 @@ def operating_points(rec: Recommendation, curve: Curve, concurrency: int) -> lis
     if attention and seconds("attention").any():
         flops = np.zeros_like(rows)
         for count, mixer in attention:
-            keys = min(at.context, mixer.window or at.context, mixer.top_k or at.context)
+            keys = mixer.keys_read(at.context)
             flops = flops + count * 2.0 * mixer.heads_on_rank(tp) * (mixer.key_dim + mixer.value_dim) * keys * rows
         mixer = max(attention, key=lambda item: (not item[1].window, item[0]))[1]
         law = mla_intensity if mixer.kind == "mla" else attention_intensity

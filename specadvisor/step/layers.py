@@ -108,22 +108,23 @@ def _mixer_time(
     if not isinstance(mixer, Attention):
         return StepTime()
     heads = mixer.heads_on_rank(ranks)
-    keys = np.asarray(context, dtype=float) / mixer.compression
     sparse = mixer.top_k > 0
     backend = deployment.serving.attention_backend(gpu, mixer.key_dim, mixer.kind == "mla", sparse=sparse, kv_format=kv_format)
     if sparse:
+        entries = np.asarray(context, dtype=float) / mixer.compression
         seconds = kernels.sparse_attention_s(
-            gpu, batch, query_tokens, keys, heads, mixer.top_k, kv_format, engine, floor_scale=floor,
-            indexer_heads=mixer.indexer_heads, indexer_dim=mixer.indexer_dim,
+            gpu, batch, query_tokens, entries, heads, mixer.top_k + mixer.local_window, kv_format, engine, floor_scale=floor,
+            indexer_heads=mixer.indexer_heads, indexer_dim=mixer.indexer_dim, latent=mixer.value_dim,
+            rope=mixer.key_dim - mixer.value_dim,
         )  # fmt: skip
     elif mixer.kind == "mla":
         seconds = kernels.mla_s(
-            gpu, batch, query_tokens, keys, heads, kv_format, engine, backend=backend, floor_scale=floor,
+            gpu, batch, query_tokens, mixer.keys_read(context), heads, kv_format, engine, backend=backend, floor_scale=floor,
             latent=mixer.value_dim, rope=mixer.key_dim - mixer.value_dim,
         )  # fmt: skip
     else:
         seconds = kernels.attention_s(
-            gpu, batch, query_tokens, keys, heads, mixer.kv_heads_on_rank(ranks), mixer.key_dim, kv_format, engine,
+            gpu, batch, query_tokens, context, heads, mixer.kv_heads_on_rank(ranks), mixer.key_dim, kv_format, engine,
             mixer.window, value_dim=mixer.value_dim, backend=backend, floor_scale=floor,
         )  # fmt: skip
     return StepTime({"attention": seconds})

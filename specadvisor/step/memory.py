@@ -9,7 +9,7 @@ import numpy as np
 
 from specadvisor.errors import DoesNotFit
 from specadvisor.formats import KV_BYTES
-from specadvisor.model.architecture import Attention, Layer
+from specadvisor.model.architecture import Attention
 from specadvisor.model.sharding import WeightBytes, rank_weight_bytes
 from specadvisor.ranges import FloatArray
 from specadvisor.step.deployment import Deployment
@@ -75,7 +75,9 @@ def resident(deployment: Deployment, drafter: ResidentDrafter | None = None) -> 
         reserve_bytes=serving.reserve_bytes + (_verification_bytes(deployment) if drafter else 0.0),
         weight_bytes=deployed_weights(deployment).total,
         drafter_bytes=drafter.resident_bytes if drafter else 0.0,
-        kv_bytes_per_token=sum(la.count * _kv_bytes_on_rank(la, deployment) for la in model.attention_layers()),
+        kv_bytes_per_token=sum(
+            la.count * mixer.kv_elements_per_token * _element_bytes(mixer, deployment) for la, mixer in model.attentions()
+        ),
         drafter_kv_bytes_per_token=drafter.kv_bytes_per_token if drafter else 0.0,
         state_bytes_per_slot=model.state_bytes_per_sequence / deployment.ranks
         + (drafter.state_bytes_per_sequence if drafter else 0.0),
@@ -106,10 +108,8 @@ def cache_bytes(deployment: Deployment, memory: Memory, tokens: Any, slots: Any 
     block = deployment.serving.kv_block
     held = np.ceil((np.asarray(tokens, dtype=float) + slots) / block) * block
     size = memory.drafter_kv_bytes_per_token * held
-    for layer in deployment.model.attention_layers():
-        window = layer.mixer.window if isinstance(layer.mixer, Attention) else 0
-        kept = np.minimum(held, window + block) if window else held
-        size = size + layer.count * _kv_bytes_on_rank(layer, deployment) * kept
+    for layer, mixer in deployment.model.attentions():
+        size = size + layer.count * mixer.kv_elements(held, block) * _element_bytes(mixer, deployment)
     return np.asarray(size)
 
 
@@ -147,9 +147,7 @@ def check_fits(deployment: Deployment, memory: Memory) -> None:
         )
 
 
-def _kv_bytes_on_rank(layer: Layer, deployment: Deployment) -> float:
-    """Cache bytes of one layer and token on one rank: KV heads are split until each rank has one, a latent is copied."""
-    mixer = layer.mixer
-    assert isinstance(mixer, Attention)
+def _element_bytes(mixer: Attention, deployment: Deployment) -> float:
+    """Bytes on one rank of a cached element: KV heads are split until each rank has one, a latent is copied."""
     share = 1.0 if mixer.kind == "mla" else mixer.kv_heads_on_rank(deployment.tp) / mixer.kv_heads
-    return mixer.kv_elements_per_token * share * KV_BYTES[deployment.kv_format] / deployment.pp
+    return share * KV_BYTES[deployment.kv_format] / deployment.pp

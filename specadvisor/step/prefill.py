@@ -8,7 +8,7 @@ import numpy as np
 
 from specadvisor import kernels
 from specadvisor.formats import weight_format
-from specadvisor.model.architecture import Attention, Moe
+from specadvisor.model.architecture import Moe
 from specadvisor.ranges import FloatArray
 from specadvisor.step.deployment import Deployment
 from specadvisor.step.memory import deployed_weights
@@ -44,14 +44,8 @@ def _attention_s(deployment: Deployment, tokens: FloatArray) -> FloatArray:
     """Seconds of the score and value products of a causal prompt at the prefill efficiency of the 16-bit peak."""
     peak = deployment.gpu.peak("bf16") * deployment.serving.prefill_efficiency
     flops = np.zeros(())
-    for layer in deployment.model.attention_layers():
-        mixer = layer.mixer
-        assert isinstance(mixer, Attention)
-        keys = tokens / 2
-        if mixer.window:
-            keys = np.minimum(keys, mixer.window)
-        if mixer.top_k:
-            keys = np.minimum(keys, mixer.top_k)
+    for layer, mixer in deployment.model.attentions():
+        keys = mixer.keys_read(tokens / 2)
         width = mixer.key_dim + mixer.value_dim
         flops = flops + layer.count * 2.0 * mixer.heads_on_rank(deployment.tp) * width * tokens * keys
     return flops / peak

@@ -88,6 +88,17 @@ def test_window_bounds_the_cache():
     assert grown == pytest.approx(1000 * model.kv_bytes_per_token / 2)
 
 
+def test_a_local_window_beside_compressed_entries_is_kept_and_read():
+    """DeepSeek-V4: 512-wide keys; every layer keeps the last 128 uncompressed, ratio 4 reads 512 chosen entries, 128 all."""
+    by_ratio = {m.compression: m for _, m in mixers(load_model("deepseek-v4-flash"), Attention)}
+    assert by_ratio[4.0].keys_read([64, 1024, 65_536]).tolist() == [16 + 64, 256 + 128, 512 + 128]
+    assert by_ratio[128.0].keys_read([1024, 65_536]).tolist() == [8 + 128, 512 + 128]
+    assert by_ratio[1.0].keys_read(65_536) == 128
+    assert by_ratio[128.0].kv_elements(1024) == 8 * 512 + 128 * 512
+    assert by_ratio[4.0].kv_elements(1024) == 256 * (512 + 128) + 128 * 512
+    assert by_ratio[1.0].kv_elements(1024, slack=16) == 144 * 512
+
+
 def test_gemma_shared_kv_layers_store_nothing():
     model = load_model(config_path("google/gemma-4-E2B"))
     groups = mixers(model, Attention)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from specadvisor import kernels
 from specadvisor.hardware import load_gpu
-from specadvisor.model.architecture import Linear
+from specadvisor.model.architecture import Attention, Layer, Linear
 from specadvisor.step import Deployment, StepTime, layers_time, linear_time, target_step
 from specadvisor.step.deployment import BENCHMARKED
 from specadvisor.step.target import padded_rows
@@ -137,6 +137,16 @@ def test_a_lower_clock_slows_memory_less_than_compute() -> None:
     running = Deployment(model(), gpu, plain_engine()).running_gpu  # type: ignore[arg-type]
     assert running.memory_bytes_per_s / gpu.memory_bytes_per_s == pytest.approx(0.5**0.27)
     assert running.peak("bf16") == gpu.peak("bf16")
+
+
+def test_latent_attention_reads_its_window_and_its_local_keys(deploy) -> None:
+    def seconds(context: float, **fields: float) -> float:
+        mixer = Attention("mla", 16, 1, 576, 512, linears=(Linear("o", 256, 256),), **fields)  # type: ignore[arg-type]
+        return float(layers_time(deploy(), [Layer(1, mixer, None)], 8.0, 2.0, context)["attention"])
+
+    assert seconds(65_536, window=128) == seconds(128)
+    assert seconds(65_536, compression=128.0, local_window=128) == seconds(512 + 128)
+    assert seconds(65_536, compression=4.0, local_window=128, top_k=512) == seconds(65_536, compression=4.0, top_k=640)
 
 
 def test_matrices_see_the_padded_batch(deploy) -> None:
