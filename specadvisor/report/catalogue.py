@@ -22,7 +22,7 @@ def gpu_row(gpu: Gpu) -> Row:
     return {
         "id": gpu.id, "name": gpu.name, "family": gpu.family, "sm": gpu.sm,
         "memory_bytes": gpu.memory_bytes, "memory_bytes_per_s": gpu.memory_bytes_per_s, "sm_count": gpu.sm_count,
-        "l2_bytes": gpu.l2_bytes,
+        "l2_bytes": gpu.l2_bytes, "unified_memory": gpu.unified_memory,
         **{f"{name}_flop_per_s": value for name, value in gpu.peaks.items()},
         "link_bytes_per_s": gpu.link_bytes_per_s, "nvlink": gpu.nvlink, "pcie_bytes_per_s": gpu.pcie_bytes_per_s,
         "boost_hz": gpu.boost_hz, "tdp_w": gpu.tdp_w, "gpus_per_node": gpu.gpus_per_node, "aliases": " ".join(gpu.aliases),

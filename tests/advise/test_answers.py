@@ -147,3 +147,9 @@ def test_k_if_loaded_is_said_for_each_range_that_is_off_as_the_schedule_has_it()
     tiers = [Tier(low, high, k, loaded, one, one, 2e9, 1e-3, 0.9) for low, high, k, loaded in ranges]
     (text,) = _off(Schedule("x", tuple(tiers), 17), Load((1, 32), 1024))
     assert text.endswith("; where it is loaded, k = 5 at 9-10, k = 3 at 17-32 is better than idling.")
+
+
+@pytest.mark.parametrize(("gpu", "shared"), [("gb10", True), ("rtx_4090", False)])
+def test_memory_that_the_cpu_uses_too_is_said(gpu: str, shared: bool):
+    answer = Advisor("qwen3-0.6b", gpu).recommend([1], drafters="ngram")
+    assert any("shares its memory with the CPU" in line for line in answer.assumptions) == shared
