@@ -123,8 +123,8 @@ def _assumptions(deployment: Deployment, load: Load, found: Candidates, top: Cur
     lines += serving.notes
     if deployment.gpu.unified_memory:
         lines.append(
-            f"{deployment.gpu.id} shares its memory with the CPU: what the system and other programs hold is not taken off the KV "
-            "pool; pass the pool that the engine prints (--kv-pool)"
+            f"{deployment.gpu.id} shares its memory with the CPU: what the system and other programs hold is not taken off "
+            "the KV pool; pass the pool that the engine prints (--kv-pool)"
         )
     if load.input_tokens is None or load.output_tokens is None:
         lines.append(

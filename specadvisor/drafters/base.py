@@ -49,7 +49,6 @@ class Round:
 
     draft: StepTime
     verified_tokens: FloatArray
-    sequential_passes: FloatArray
     cpu_s: FloatArray = field(default_factory=lambda: np.zeros(()))
     round_overhead_s: FloatArray = field(default_factory=lambda: np.zeros(()))
     acceptance_length: FloatArray | None = None
@@ -89,7 +88,6 @@ class Drafter:
     embedding_parameters: int = 0
     k_max: int = 16
     k_multiple: int = 1
-    trained_depth: int = 0
     draft_tp: int = 0
     tree: Tree | None = None
     assumptions: tuple[str, ...] = ()
@@ -199,8 +197,7 @@ class Drafter:
             mixer = layer.mixer
             if mixer is None or isinstance(mixer, Recurrent):
                 continue
-            share = 1.0 if mixer.kind == "mla" else mixer.kv_heads_on_rank(self.ranks) / mixer.kv_heads
-            total += layer.count * mixer.kv_elements_per_token * share * element
+            total += layer.count * mixer.kv_elements_per_token * mixer.kv_share(self.ranks) * element
         return total * self.copies
 
     @property

@@ -48,8 +48,7 @@ class BlockDrafter(Drafter):
         layers = k * 0.0 + self.layer_count
         return Round(
             draft=draft + self.launches(deployment, 1.0, layers),
-            verified_tokens=self.tree.verified(k) if self.tree else k + 1.0,
-            sequential_passes=k * 0.0 + 1.0,
+            verified_tokens=1.0 + self.verified_drafts(k),
         )
 
     def drafting_positions(self, k: Any) -> FloatArray:
@@ -78,7 +77,6 @@ def block_parts(shape: Shape, model: Architecture) -> dict[str, Any]:
         "context_linears": context_projections(layers),
         "head": model.head,
         "k_max": shape.block - 1,
-        "trained_depth": shape.block - 1,
     }
 
 

@@ -59,8 +59,7 @@ class Pard(DraftModel):
         layers = k * 0.0 + self.layer_count
         return Round(
             draft=draft + self.launches(deployment, 1.0, layers),
-            verified_tokens=k + 1.0,
-            sequential_passes=k * 0.0 + 1.0,
+            verified_tokens=1.0 + self.verified_drafts(k),
         )
 
 

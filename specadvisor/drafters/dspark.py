@@ -52,7 +52,7 @@ def build(model: Architecture, config: Mapping[str, Any] | None, name: str) -> D
         parts.update(_bundled_layers(model))
         text = f"dspark: the checkpoint's own drafter assumed, {BUNDLED_LAYERS} target-like layers, block {BUNDLED_BLOCK}."
         assumptions = (text,)
-    parts["k_max"] = parts["trained_depth"] = shape.block
+    parts["k_max"] = shape.block
     markov = Linear("markov_out", shape.rank, shape.vocab)
     extra = (
         Linear("markov_in", shape.vocab, shape.rank),

@@ -47,6 +47,5 @@ def _parts(kind: str, model: Architecture, config: Mapping[str, Any] | None) -> 
         "layers": decoder_layers(shape),
         "step_linears": (Linear("fc", 2 * shape.hidden, shape.hidden, shard="replicated"),),
         "head": model.head,
-        "trained_depth": 5,
         "assumptions": assumptions,
     }

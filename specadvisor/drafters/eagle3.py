@@ -40,10 +40,10 @@ def parts(shape: Shape) -> dict[str, Any]:
 def build(model: Architecture, config: Mapping[str, Any] | None, name: str) -> Eagle3:
     """EAGLE-3 of the usual shape, or of ``config``."""
     shape, assumptions = family_shape("eagle3", model, config)
-    return Eagle3(name=name, model=model, trained_depth=7, assumptions=assumptions, **parts(shape))
+    return Eagle3(name=name, model=model, assumptions=assumptions, **parts(shape))
 
 
 def build_eagle3_1(model: Architecture, config: Mapping[str, Any] | None, name: str) -> Eagle31:
     """EAGLE-3.1 of the usual shape, or of ``config``."""
     shape, assumptions = family_shape("eagle3_1", model, config)
-    return Eagle31(name=name, model=model, trained_depth=7, assumptions=assumptions, **parts(shape))
+    return Eagle31(name=name, model=model, assumptions=assumptions, **parts(shape))

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from specadvisor.drafters.base import Drafter, Load, Round
 from specadvisor.drafters.shapes import family_shape
 from specadvisor.model.architecture import Architecture, Linear
@@ -34,8 +32,7 @@ class Medusa(Drafter):
         single = k * 0.0 + 1.0
         return Round(
             draft=one.scaled(k) + self.launches(deployment, 1.0, single),
-            verified_tokens=self.tree.verified(k) if self.tree else k + 1.0,
-            sequential_passes=single,
+            verified_tokens=1.0 + self.verified_drafts(k),
         )
 
 
@@ -57,8 +54,7 @@ class Hydra(Drafter):
         heads = (head_time(deployment, head, rows) + sampling_time(deployment, rows, head.out_features)).scaled(k)
         return Round(
             draft=blocks + heads + self.launches(deployment, k, k),
-            verified_tokens=self.tree.verified(k) if self.tree else k + 1.0,
-            sequential_passes=k,
+            verified_tokens=1.0 + self.verified_drafts(k),
         )
 
 
@@ -78,8 +74,7 @@ class MlpSpeculator(Drafter):
         one = one + head_time(deployment, head, batch) + sampling_time(deployment, batch, head.out_features)
         return Round(
             draft=one.scaled(k) + self.launches(deployment, k, k),
-            verified_tokens=k + 1.0,
-            sequential_passes=np.asarray(k),
+            verified_tokens=1.0 + self.verified_drafts(k),
         )
 
 
@@ -90,7 +85,7 @@ def build_medusa(model: Architecture, config: Mapping[str, Any] | None, name: st
     blocks = tuple(Linear(f"resblock{i}", model.hidden, model.hidden, shard="replicated") for i in range(n))
     others = tuple(Linear(f"medusa_head{i}", model.hidden, model.vocab) for i in range(1, n))
     return Medusa(
-        name=name, model=model, extra=(*blocks, *others), head=head, owns_head=True, k_max=n, trained_depth=n,
+        name=name, model=model, extra=(*blocks, *others), head=head, owns_head=True, k_max=n,
         assumptions=note,
     )  # fmt: skip
 
@@ -103,7 +98,7 @@ def build_hydra(model: Architecture, config: Mapping[str, Any] | None, name: str
     heads = tuple(Linear(f"hydra_head{j}", h, model.vocab) for j in range(1, n))
     return Hydra(
         name=name, model=model, extra=(*blocks, *heads), head=Linear("hydra_head", h, model.vocab), owns_head=True,
-        k_max=n, trained_depth=n, assumptions=note,
+        k_max=n, assumptions=note,
     )  # fmt: skip
 
 
@@ -120,7 +115,7 @@ def build_mlp_speculator(model: Architecture, config: Mapping[str, Any] | None, 
         name=name, model=model, step_linears=steps,
         extra=(Linear("first_projection", model.hidden, width, shard="replicated"),),
         head=Linear("speculator_head", width, model.vocab), owns_head=True, embedding_parameters=model.vocab * width,
-        k_max=n, trained_depth=n, assumptions=note,
+        k_max=n, assumptions=note,
     )  # fmt: skip
 
 

@@ -84,7 +84,6 @@ def build(model: Architecture, config: Mapping[str, Any] | None, name: str) -> M
         copies=block.modules,
         modules=block.modules,
         k_multiple=block.modules,
-        trained_depth=block.modules,
         assumptions=tuple(notes),
     )
 

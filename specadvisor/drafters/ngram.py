@@ -40,8 +40,7 @@ class Ngram(Drafter):
         batch, k, accepted = load.batch, load.k, load.accepted
         proposed = self.proposed(k, accepted)
         cpu = batch * (self.seconds_per_sequence + self.seconds_per_token * proposed)
-        zero = k * 0.0
-        return Round(StepTime(), 1.0 + proposed, zero, cpu_s=cpu)
+        return Round(StepTime(), 1.0 + proposed, cpu_s=cpu)
 
     def proposed(self, k: FloatArray, accepted: FloatArray) -> FloatArray:
         """Mean drafted tokens that are verified."""

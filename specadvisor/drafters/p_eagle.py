@@ -34,12 +34,11 @@ class PEagle(Drafter):
         layers = k * 0.0 + self.layer_count
         return Round(
             draft=draft + self.launches(deployment, 1.0, layers),
-            verified_tokens=k + 1.0,
-            sequential_passes=k * 0.0 + 1.0,
+            verified_tokens=1.0 + self.verified_drafts(k),
         )
 
 
 def build(model: Architecture, config: Mapping[str, Any] | None, name: str) -> PEagle:
     """P-EAGLE of the usual shape, or of ``config``."""
     shape, assumptions = family_shape("p_eagle", model, config)
-    return PEagle(name=name, model=model, trained_depth=8, assumptions=assumptions, **parts(shape))
+    return PEagle(name=name, model=model, assumptions=assumptions, **parts(shape))

@@ -42,10 +42,12 @@ class SequentialDrafter(Drafter):
         if self.launches_eagerly(deployment.serving):
             missing = np.maximum(0.0, layers * deployment.serving.eager_layer_s - draft.total_s)
             launches = self.launches(deployment, k, 0.0).plus("host", missing)
+        if self.drafts_in_executor(deployment.serving):
+            unhidden = np.maximum(0.0, self.layer_count * deployment.serving.eager_layer_s - first.total_s)
+            launches = launches.plus("host", k * deployment.serving.host_s + unhidden)
         return Round(
             draft=draft + launches,
-            verified_tokens=self.tree.verified(k) if self.tree else k + 1.0,
-            sequential_passes=k,
+            verified_tokens=1.0 + self.verified_drafts(k),
         )
 
     def launches_eagerly(self, serving: ServingEngine) -> bool:
@@ -55,6 +57,13 @@ class SequentialDrafter(Drafter):
         if self.kind not in facts["kinds"] or not versions:
             return False
         return bool(version_key(versions["since"]) <= version_key(serving.version) < version_key(versions["until"]))
+
+    def drafts_in_executor(self, serving: ServingEngine) -> bool:
+        """True for kinds and versions whose passes the engine's executor schedules one by one."""
+        rule = engine_facts()["executor_passes"].get(serving.id)
+        if not rule or self.kind not in rule["kinds"]:
+            return False
+        return bool(version_key(serving.version) < version_key(rule["until"]))
 
     @property
     def step_head(self) -> Linear:

@@ -31,8 +31,7 @@ class Lookahead(Drafter):
 
     def draft(self, deployment: Deployment, load: Load) -> Round:
         k = load.k
-        zero = k * 0.0
-        return Round(StepTime(), 1.0 + self.verified_drafts(k), zero)
+        return Round(StepTime(), 1.0 + self.verified_drafts(k))
 
     def verified_drafts(self, k: Any) -> FloatArray:
         return (self.window + self.guesses) * np.asarray(k, dtype=float)
@@ -51,8 +50,7 @@ class TokenRecycling(Drafter):
 
     def draft(self, deployment: Deployment, load: Load) -> Round:
         batch, k = load.batch, load.k
-        zero = k * 0.0
-        return Round(StepTime(), 1.0 + self.verified_drafts(k), zero, cpu_s=batch * self.seconds_per_sequence)
+        return Round(StepTime(), 1.0 + self.verified_drafts(k), cpu_s=batch * self.seconds_per_sequence)
 
     def verified_drafts(self, k: Any) -> FloatArray:
         return self.nodes - 1.0 + 0.0 * np.asarray(k, dtype=float)

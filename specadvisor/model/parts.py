@@ -117,7 +117,11 @@ class Attention:
 
     def kv_copies(self, tp: int) -> float:
         """Cache of all ranks together over the cache of one: above 1 where ranks hold the same KV head."""
-        return float(tp) if self.kind == "mla" else self.kv_heads_on_rank(tp) * tp / self.kv_heads
+        return tp * self.kv_share(tp)
+
+    def kv_share(self, tp: int) -> float:
+        """Part of the layer's cache on one rank: KV heads are split until each rank has one, a latent is copied."""
+        return 1.0 if self.kind == "mla" else self.kv_heads_on_rank(tp) / self.kv_heads
 
     def group_size(self, tp: int = 1) -> float:
         """G: query heads per KV head on one rank (vLLM ``get_num_kv_heads``; MLA: all query heads of the rank)."""

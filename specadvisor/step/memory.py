@@ -148,6 +148,5 @@ def check_fits(deployment: Deployment, memory: Memory) -> None:
 
 
 def _element_bytes(mixer: Attention, deployment: Deployment) -> float:
-    """Bytes on one rank of a cached element: KV heads are split until each rank has one, a latent is copied."""
-    share = 1.0 if mixer.kind == "mla" else mixer.kv_heads_on_rank(deployment.tp) / mixer.kv_heads
-    return share * KV_BYTES[deployment.kv_format] / deployment.pp
+    """Bytes on one rank of a cached element."""
+    return mixer.kv_share(deployment.tp) * KV_BYTES[deployment.kv_format] / deployment.pp
