@@ -83,11 +83,11 @@ def settings() -> dict[str, Row]:
 
 
 @cache
-def deployment(setting: str, overlap: bool) -> Deployment:
-    """What the source ran, with room for every load that it prints."""
+def deployment(setting: str, overlap: bool, version: str = "") -> Deployment:
+    """What the source ran, with room for every load that it prints; no source prints the engine's ``version``."""
     row = settings()[setting]
     gpu = replace(load_gpu(row["gpu"]), memory_bytes=1e13)
-    serving = replace(load_engine(row["engine"]), admission=({"requests": 4096},))
+    serving = replace(load_engine(row["engine"], version or None), admission=({"requests": 4096},))
     return Deployment(load_model(row["target"]), gpu, serving, tp=int(row["tp"]), async_scheduling=overlap)
 
 
@@ -107,11 +107,13 @@ def context_of(setting: str) -> float:
     return float(settings()[setting]["context"])
 
 
-def evaluated(row: Row, k: Any, load: Any, context: Any, curve: Survival, modifiers: Sequence[str] = ()) -> Evaluation:
+def evaluated(
+    row: Row, k: Any, load: Any, context: Any, curve: Survival, modifiers: Sequence[str] = (), version: str = ""
+) -> Evaluation:
     """One drafter of a setting against plain decoding as that setting runs it."""
     setting = settings()[row["setting"]]
-    plain = baseline(deployment(setting["setting"], setting["overlap"] == "yes"), load, context)
-    speculating = deployment(setting["setting"], row["overlap"] == "yes")
+    plain = baseline(deployment(setting["setting"], setting["overlap"] == "yes", version), load, context)
+    speculating = deployment(setting["setting"], row["overlap"] == "yes", version)
     drafter = _drafter(setting["setting"], row["drafter"], row.get("tree", ""), tuple(modifiers))
     return evaluate(speculating, drafter, curve, k, load, context, plain=plain)
 
@@ -213,14 +215,14 @@ class Table10Row:
         return Point("speed-bench", series, self.tokens, float(self.printed["speedup"]), predicted)
 
 
-def table10() -> list[Table10Row]:
+def table10(version: str = "") -> list[Table10Row]:
     """SPEED-Bench Table 10; one number per drafter is fitted on its 1k rows, which share their times."""
     rows: list[Table10Row] = []
     missing: dict[str, tuple[float, float]] = {}
     for printed in read("speed_bench_table10.csv"):
         row = {**printed, "setting": "speed-bench"}
         curve = from_length(float(row["acceptance_length"]), 3, kind=row["drafter"].partition(":")[0])
-        result = evaluated(row, 3, 16, float(row["input_tokens"]), curve)
+        result = evaluated(row, 3, 16, float(row["input_tokens"]), curve, version=version)
         new = Table10Row(row, result, 0.0, 0.0)
         seconds = (new.ratio - new.modelled_ratio) * new.plain_s
         fitted = missing.setdefault(row["drafter"], (seconds, seconds / float(result.draft_s)))

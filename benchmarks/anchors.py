@@ -34,6 +34,7 @@ from anchor_unknowns import Unknown, unknowns
 
 TOLERANCE = 0.15
 CONTEXTS = (512, 2048, 4096)
+TWO_MODELS = "1.2.1"  # the last stable TensorRT-LLM that drafts with a second model in passes of its executor
 
 
 def print_series(points: Sequence[Point]) -> None:
@@ -110,6 +111,9 @@ def print_table10(rows: Sequence[Table10Row]) -> None:
     for row in {row.printed["drafter"]: row for row in rows}.values():
         drafting = f"drafting times {1.0 + row.missing_factor:.1f}"
         print(f"  fitted: {row.printed['drafter']} {1e3 * row.missing_s:+.1f} ms a round, or {drafting}")
+    cells = [(row.modelled_ratio, row.ratio) for row in table10(TWO_MODELS)[::2] if row.printed["drafter"].startswith("draft")]
+    text = ", ".join(f"{ratio:.3f} ({ratio / printed - 1.0:+.0%})" for ratio, printed in cells)
+    print(f"  the second model as TensorRT-LLM {TWO_MODELS} drafts with it: {text}")
     print(f"  within 15% at 2k and 8k: {within[0]} of 4 with seconds, {within[1]} of 4 with a factor")
     print("  speed-up from the printed AL: measured, model, with the seconds, with the factor")
     for row in rows:

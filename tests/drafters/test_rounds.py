@@ -14,6 +14,7 @@ from specadvisor.errors import InputError
 from specadvisor.hardware import load_gpu
 from specadvisor.model import load_model
 from specadvisor.model.architecture import Architecture
+from specadvisor.serving import load_engine
 from specadvisor.step.deployment import Deployment
 from specadvisor.step.memory import resident
 
@@ -255,3 +256,18 @@ def test_mtp_class_missing_in_the_engine(deploy: MakeDeployment) -> None:
 def test_missing_mtp_block_is_an_input_error(qwen8b: Architecture) -> None:
     with pytest.raises(InputError, match="ships none"):
         load_drafter("mtp", qwen8b)
+
+
+def test_tensorrt_llm_drafted_with_a_second_model_in_passes_of_its_executor(qwen8b: Architecture) -> None:
+    """Releases before 1.3: the host prepares each of the k passes and launches the first without a graph."""
+    old, new = (
+        Deployment(qwen8b, load_gpu("h100_sxm"), load_engine("tensorrt_llm", version)) for version in ("1.2.1", "1.4.0")
+    )
+    for kind, k in (("draft_model", 1), ("draft_model", 4), ("eagle3", 4)):
+        drafter = load_drafter(kind, qwen8b, "tensorrt_llm")
+        before, after = (float(drafter.round(d, 8, k, 1024, 2.0).draft.total_s) for d in (old, new))
+        if kind == "eagle3":
+            assert before == after
+        else:
+            at_least = k * old.serving.host_s
+            assert at_least < before - after < at_least + drafter.layer_count * old.serving.eager_layer_s
