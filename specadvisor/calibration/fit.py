@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from specadvisor.calibration.fit_laws import LAWS, Law
 from specadvisor.calibration.measurements import check_measurements
 from specadvisor.errors import InputError
 from specadvisor.hardware import Gpu, load_gpu
-from specadvisor.hardware.kernel_profile import OPERATORS, KernelEntry, KernelProfile, family_defaults
+from specadvisor.hardware.kernel_profile import ANY, OPERATORS, KernelEntry, KernelProfile, family_defaults
 from specadvisor.kernels.parameters import format_family
 from specadvisor.ranges import FloatArray
 
@@ -51,7 +51,8 @@ def fit_profile(
 ) -> KernelProfile:
     """A profile with one entry per (operator, format, engine, kernel) that has rows enough, pulled to the family defaults.
 
-    Raises ``InputError`` if nothing can be fitted. What was used, dropped and warned about stands in each entry's provenance.
+    An engine's own kernels come before those of no engine, so that they are found first. Raises ``InputError`` if nothing can
+    be fitted. What was used, dropped and warned about stands in each entry's provenance.
     """
     return fit_and_problems(measurements, gpu, source=source, provenance=provenance)[0]
 
@@ -62,20 +63,24 @@ def fit_and_problems(
     """``fit_profile``, and a sentence for each (operator, format, kernel) that had too few usable rows."""
     gpu = load_gpu(gpu) if isinstance(gpu, str) else gpu
     frame = check_measurements(measurements)
-    defaults = {(e.operator, e.format): e.parameters for e in reversed(family_defaults(gpu))}
+    defaults = {(e.operator, e.format): e for e in reversed(family_defaults(gpu))}
     entries, problems = [], []
     for key, rows in frame.groupby(["operator", "format", "engine", "kernel"]):
         operator, format, engine, kernel = map(str, key)
         family = format_family(operator, format)
+        default = defaults.get((operator, family))
         try:
-            fitted = fit_table(gpu, operator, format, rows, defaults.get((operator, family)))
+            fitted = fit_table(gpu, operator, format, rows, default.parameters if default else None)
         except InputError as error:
             problems.append(f"{operator} {format} {kernel or engine}: {error.value}, {FEWEST_ROWS} are needed")
             continue
-        entries.append((len(fitted.used), entry_of(fitted, operator, family, engine, kernel, provenance or {})))
+        entry = entry_of(fitted, operator, family, engine, kernel, provenance or {})
+        if "stand_in" in fitted.used and fitted.used["stand_in"].eq(1).any():
+            entry = _of_no_engine(entry, default)
+        entries.append((len(fitted.used), entry))
     if not entries:
         raise InputError("measurements", "; ".join(problems) or "no rows", f"{FEWEST_ROWS} or more usable rows of one operator")
-    entries.sort(key=lambda pair: -pair[0])
+    entries.sort(key=lambda pair: (pair[1].engine == ANY, -pair[0]))
     return KernelProfile(gpu.id, tuple(entry for _, entry in entries), source, family_defaults(gpu)), problems
 
 
@@ -212,6 +217,12 @@ def entry_of(
     if fitted.warnings:
         facts["warnings"] = list(fitted.warnings)
     return KernelEntry(operator, format, engine, fitted.parameters, "measured", median, p90, facts, kernel)
+
+
+def _of_no_engine(entry: KernelEntry, default: KernelEntry | None) -> KernelEntry:
+    """The entry of a kernel that no engine runs: a sibling of theirs, with the family's error where that is wider."""
+    median, p90 = (default.median_error, default.p90_error) if default else (0.0, 0.0)
+    return replace(entry, state="sibling", median_error=max(entry.median_error, median), p90_error=max(entry.p90_error, p90))
 
 
 def geometric_mean(sets: Iterable[Mapping[str, float]]) -> dict[str, float]:

@@ -12,7 +12,7 @@ from torch import Tensor, cuda
 
 _mine = threading.local()
 _board: dict[str, Any] = {}
-LINK_BYTES_PER_S, FLOOR_S = 300e9, 8e-6
+LINK_BYTES_PER_S, FLOOR_S = 30e9, 8e-6
 defects: set[str] = set()
 
 
