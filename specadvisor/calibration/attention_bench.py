@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from specadvisor.calibration import compiler, reference
 from specadvisor.calibration.attention_kernel import VARIANTS, AttentionParams, Variant, choose_splits, choose_variant
@@ -87,11 +88,19 @@ class Attention:
         self._bench.device.upload(table, shuffled)
         return pages, table
 
+    def _in_order(self, params: AttentionParams, cache: NDArray[Any]) -> NDArray[Any]:
+        """A cache [batch, context, kv_heads, dim] as read from the device, its pages put in each sequence's order."""
+        if not params.page_size:
+            return cache
+        table = self._bench.device.read(params.block_table, (params.batch, params.max_pages), np.int32)
+        return cache.reshape(-1, params.page_size, *cache.shape[2:])[table].reshape(cache.shape)
+
     def _check(self, variant: Variant) -> None:
-        """Ragged lengths, several query tokens, with and without split; raises ``CheckFailed``."""
+        """Ragged lengths, several query tokens, without split and contiguous, split and paged; raises ``CheckFailed``."""
         bench, batch, context, group = self._bench, 2, 320, 4
-        for splits in (1, 3):
-            point = AttentionPoint(batch, 5, context, group, 2, variant.head_dim, "fp8" if variant.kv_fp8 else "bf16")
+        kv_format = "fp8" if variant.kv_fp8 else "bf16"
+        for splits, page_size in ((1, 0), (3, 16)):
+            point = AttentionPoint(batch, 5, context, group, 2, variant.head_dim, kv_format, page_size=page_size)
             lengths = [context, context - 37]
             with bench.scratch():
                 (params,) = self.prepare(variant, point, splits, 1, lengths)
@@ -101,7 +110,7 @@ class Attention:
                 kv_shape = (batch, context, point.kv_heads, variant.head_dim)
                 q, got = (reference.from_bf16(bench.device.read(p, q_shape, np.uint16)) for p in (params.q, params.out))
                 decode, width = (reference.from_e4m3, np.uint8) if variant.kv_fp8 else (reference.from_bf16, np.uint16)
-                k, v = (decode(bench.device.read(p, kv_shape, width)) for p in (params.k, params.v))
+                k, v = (decode(self._in_order(params, bench.device.read(p, kv_shape, width))) for p in (params.k, params.v))
             want = reference.attention(q, k, v, np.asarray(lengths))
             require(f"The attention kernel {variant.name} with {splits} split(s)", reference.relative_error(got, want))
 

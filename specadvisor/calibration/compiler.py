@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from specadvisor.calibration.dependencies import missing_nvrtc
-from specadvisor.errors import SpecadvisorError
+from specadvisor.calibration.dependencies import extra_for_driver, missing_nvrtc
+from specadvisor.errors import InputError, SpecadvisorError
 
 SOURCES = Path(__file__).parent / "cuda"
 HEADER = "primitives.cuh"
@@ -61,9 +61,21 @@ def version() -> str:
     return f"{major}.{minor}"
 
 
+def require_loadable(capability: int, cuda_driver_version: int) -> None:
+    """Raise ``InputError`` where this NVRTC cannot build what the driver loads for such a GPU."""
+    found = version()
+    if 0 < cuda_driver_version // 1000 < int(found.partition(".")[0]):
+        driver = f"{cuda_driver_version // 1000}.{cuda_driver_version % 1000 // 10}"
+        hint = f"Update the driver, or: {extra_for_driver(cuda_driver_version)}."
+        raise InputError("NVRTC", found, f"one for the CUDA {driver} of this driver", hint)
+    known = _nvrtc().nvrtcGetSupportedArchs()[1]
+    if capability not in known:
+        raise InputError("NVRTC", found, f"one that knows sm_{capability}", f"Update it: {extra_for_driver()}.")
+
+
 def _log(nvrtc: Any, program: Any) -> str:
     size = nvrtc.nvrtcGetProgramLogSize(program)[1]
-    buffer = b" " * size
+    buffer = bytes(size + 1)  # never of length 1: Python shares such objects, and this one is written to
     nvrtc.nvrtcGetProgramLog(program, buffer)
     return buffer.decode(errors="replace").rstrip("\0 \n")
 

@@ -21,7 +21,7 @@ _TRANSA, _TRANSB, _A_SCALE, _B_SCALE, _FAST_ACCUMULATION, _A_SCALE_MODE, _B_SCAL
 _MAX_WORKSPACE = 1
 # cublasLtMatmulAlgoConfigAttributes_t: name -> (attribute, bytes)
 _ALGORITHM = {"id": (0, 4), "tile": (1, 4), "split_k": (2, 4), "stages": (6, 4), "cluster": (8, 2)}
-_NOT_SUPPORTED = 15
+_INVALID_VALUE, _ARCHITECTURE_MISMATCH, _NOT_SUPPORTED = 7, 8, 15
 
 
 class CublasLtError(SpecadvisorError):
@@ -145,10 +145,14 @@ class Product:
             a, b, d = self._layouts
             inputs = (library.handle, self._description, a, b, d, d, self._preference)
             library.call("MatmulAlgoGetHeuristic", *inputs, wanted, ctypes.byref(self._algorithms), ctypes.byref(found))
-        except CublasLtError:
+        except CublasLtError as error:
             self.close()
+            if error.status in (_INVALID_VALUE, _ARCHITECTURE_MISMATCH):  # an older library does not know the scale mode
+                raise NotSupported(error.status, f"{recipe.format} {m}x{n}x{k}") from error
             raise
-        self.algorithms = found.value
+        usable = [h for h in self._algorithms[: found.value] if h.state == 0]
+        self._algorithms = (_Heuristic * max(1, len(usable)))(*usable)
+        self.algorithms = len(usable)
         if not self.algorithms:
             self.close()
             raise NotSupported(_NOT_SUPPORTED, f"No kernel for {recipe.format} {m}x{n}x{k}")
@@ -209,3 +213,4 @@ class Product:
             for value in values:
                 if value.value:
                     self._library.call(name, value)
+                    value.value = None

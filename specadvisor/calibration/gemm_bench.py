@@ -10,7 +10,7 @@ import numpy as np
 from specadvisor.calibration import dependencies
 from specadvisor.calibration.checks import BF16_TOLERANCE, require
 from specadvisor.calibration.cublaslt import CublasLtError, Library, NotSupported, Product
-from specadvisor.calibration.gemm_formats import BF16, Recipe
+from specadvisor.calibration.gemm_formats import BF16, E4M3, Recipe
 from specadvisor.calibration.operands import Bench
 from specadvisor.calibration.plan import GemmPoint
 from specadvisor.calibration.reference import from_bf16, relative_error
@@ -19,8 +19,8 @@ from specadvisor.calibration.timing import Effort, measure
 
 # At these M the other proposals of the heuristic are timed too: what autotuning would gain.
 AUTOTUNE_ROWS = (1, 64, 256)
-# Hopper's fast accumulation keeps 14 bits of a sum.
-FAST_TOLERANCE = 2e-2
+# Hopper's fp8 units keep 14 bits of a sum.
+FP8_TOLERANCE = 1.5e-2
 _EFFORT = Effort()
 
 
@@ -73,7 +73,7 @@ def check_product(bench: Bench, library: Library, recipe: Recipe) -> None:
         x = recipe.decoded(device.read(operands.x, (m, int(k * width)), np.uint8))
         got = from_bf16(device.read(operands.y, (m, n), np.uint16))
         product.close()
-    tolerance = FAST_TOLERANCE if recipe.fast_accumulation else BF16_TOLERANCE
+    tolerance = FP8_TOLERANCE if recipe.data_type == E4M3 else BF16_TOLERANCE
     require(f"The {recipe.format} matrix product of cuBLASLt", relative_error(got, x @ weight.T), tolerance)
 
 
@@ -93,7 +93,7 @@ def measure_products(
                 step()
             continue
         with bench.scratch():
-            operands = Operands(bench, recipe, max(ms), n, k, sets)
+            operands = Operands(bench, recipe, recipe.padded(max(ms)), n, k, sets)
             for m in ms:
                 step()
                 try:
@@ -115,7 +115,7 @@ def _first(points: Sequence[GemmPoint]) -> tuple[int, int]:
 def _measure_one(
     bench: Bench, library: Library, recipe: Recipe, operands: Operands, m: int, n: int, k: int, engine: str, first: bool
 ) -> list[Row]:
-    product = Product(library, recipe, m, n, k, operands.weight_scale, operands.input_scale)
+    product = Product(library, recipe, recipe.padded(m), n, k, operands.weight_scale, operands.input_scale)
     weights, sets = operands.weights, len(operands.weights)
     rows = []
     try:

@@ -22,7 +22,10 @@ E4M3_MASK = 0xBFBFBFBF
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """``format`` as the profiles spell it; ``capabilities`` are the first and last compute capability that has it."""
+    """``format`` as the profiles spell it; ``capabilities`` are the first and last compute capability that has it.
+
+    M is padded to ``row_multiple``, as the engines do where cuBLASLt asks for it.
+    """
 
     format: str
     data_type: int
@@ -30,6 +33,7 @@ class Recipe:
     input_scale: int | None = None
     fast_accumulation: bool = False
     capabilities: tuple[int, int] = (80, 999)
+    row_multiple: int = 1
 
     @property
     def element_bytes(self) -> float:
@@ -51,6 +55,10 @@ class Recipe:
         vector = 16 if mode == SCALE_16_UE4M3 else 32
         return _up(rows, 128) * _up(-(-k // vector), 4)  # scales lie in tiles of 128 rows by 4
 
+    def padded(self, m: int) -> int:
+        """Rows of a product that is asked for ``m`` of them."""
+        return _up(m, self.row_multiple)
+
     @property
     def unit_scale_byte(self) -> int | None:
         """The byte that means 1.0 where scales are one byte wide, else ``None`` (they are floats)."""
@@ -70,8 +78,9 @@ def _up(x: int, multiple: int) -> int:
 RECIPES = (
     Recipe("bf16", BF16),
     Recipe("fp8", E4M3, SCALE_SCALAR, SCALE_SCALAR, True, (89, 999)),
-    # 128-element block scaling exists in cuBLASLt for Hopper only.
-    Recipe("fp8_block", E4M3, SCALE_128X128, SCALE_1X128, True, (90, 90)),
+    # 128-element block scaling exists in cuBLASLt for Hopper only, without fast accumulation and for multiples of 4 rows (the
+    # checks of PyTorch's and vLLM's callers).
+    Recipe("fp8_block", E4M3, SCALE_128X128, SCALE_1X128, False, (90, 90), row_multiple=4),
     Recipe("mxfp8", E4M3, SCALE_32_UE8M0, SCALE_32_UE8M0, False, (100, 999)),
     Recipe("nvfp4", E2M1, SCALE_16_UE4M3, SCALE_16_UE4M3, False, (100, 999)),
 )

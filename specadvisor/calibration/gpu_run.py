@@ -13,7 +13,8 @@ from typing import Any
 from specadvisor.calibration import compiler, memory_bench, nvml, quality
 from specadvisor.calibration.attention_bench import Attention, measure_attention
 from specadvisor.calibration.checks import Unreliable
-from specadvisor.calibration.cublaslt import Library, NotSupported, Product
+from specadvisor.calibration.cublaslt import CublasLtError, Library, NotSupported, Product
+from specadvisor.calibration.dependencies import extra_for_driver
 from specadvisor.calibration.driver import Device, is_stand_in
 from specadvisor.calibration.engine_run import measure_engine_section
 from specadvisor.calibration.gemm_bench import Operands, check_product, measure_products, open_library
@@ -37,12 +38,16 @@ class _Machine:
         self.bench = Bench(device)
         self.attention = Attention(self.bench)
         self.engine = engine
+        # far past the last-level cache where memory allows, and the same each time
+        self.sentinel_bytes = int(min(max(8 * device.l2_bytes, 64 << 20), 0.3 * device.free_bytes()))
         self.library: Library | None = None
         self.library_missing = ""
         try:
             self.library = open_library(self.bench)
         except MissingDependency as error:
-            self.library_missing = error.hint
+            self.library_missing = f"cuBLASLt was not found ({error.hint})"
+        except CublasLtError as error:  # a library of another CUDA than the driver's
+            self.library_missing = f"{error} Install the one for this driver: {extra_for_driver(device.driver_version)}"
 
     def close(self) -> None:
         if self.library:
@@ -139,19 +144,21 @@ def _measure_gemm(machine: _Machine, section: Section, step: Callable[[], None])
     if machine.library is None:
         for _ in points:
             step()
-        return [], [f"GEMM {name}: not measured, cuBLASLt was not found ({machine.library_missing})"]
+        return [], [f"GEMM {name}: not measured, {machine.library_missing}"]
     recipe = next(r for r in RECIPES if r.format == name)
     try:
         check_product(machine.bench, machine.library, recipe)
     except NotSupported:
         return [], [f"GEMM {name}: not measured, cuBLASLt {machine.library.version} has no kernel for it on this GPU"]
+    except CublasLtError as error:
+        return [], [f"GEMM {name}: not measured, {error}"]
     return measure_products(machine.bench, machine.library, recipe, points, step, machine.engine)
 
 
 def _sentinels(machine: _Machine) -> dict[str, float]:
     """Seconds of three points that are repeated at start, middle and end."""
     bench = machine.bench
-    found = {"memory read": memory_bench.read_once(bench, max(8 * bench.device.l2_bytes, 64 << 20))}
+    found = {"memory read": memory_bench.read_once(bench, machine.sentinel_bytes)}
     (node, *_) = memory_bench.launch_floor(bench, lambda: None, full=False)
     found["graph node"] = node.us * 1e-6
     if machine.library:
@@ -175,7 +182,7 @@ def _sharing_notes(facts: dict[str, Any]) -> list[str]:
     notes = []
     others = _other_processes(facts)
     if others:
-        notes.append(f"{len(others)} other process(es) use this GPU: times may be too long")
+        notes.append(f"{others} other process(es) use this GPU: times may be too long")
     if facts.get("mig"):
         notes.append("MIG is on: the profile describes this slice, not the whole GPU")
     limit, default = facts.get("power_limit_w"), facts.get("default_power_limit_w")
@@ -184,8 +191,10 @@ def _sharing_notes(facts: dict[str, Any]) -> list[str]:
     return notes
 
 
-def _other_processes(facts: dict[str, Any]) -> list[int]:
-    return [pid for pid in facts.get("processes", []) if pid != os.getpid()]
+def _other_processes(facts: dict[str, Any]) -> int:
+    """Processes beside this one. In a container NVML may list it under the host's number, but list it does."""
+    listed: list[int] = facts.get("processes", [])
+    return len([pid for pid in listed if pid != os.getpid()]) if os.getpid() in listed else max(0, len(listed) - 1)
 
 
 def _conditions(
@@ -207,7 +216,7 @@ def _conditions(
         "python": platform.python_version(),
         "cuda_bindings": _installed("cuda-bindings"),
         "attributes": device.attributes,
-        "other_processes": len(_other_processes(facts)),
+        "other_processes": _other_processes(facts),
         "nvml": {k: v for k, v in facts.items() if k not in ("driver", "processes")},
         "sm_clock_mhz_in_kernel": round(memory_bench.clock_hz(machine.bench) / 1e6),
         "read_gb_per_s_by_bytes": reads,

@@ -40,11 +40,16 @@ class Graph:
             driver.cuStreamEndCapture(stream)  # leaves capture mode; its own error would hide the first one
             raise
         graph = checked(driver.cuStreamEndCapture(stream), "Capturing a graph")
-        self._executable = checked(driver.cuGraphInstantiate(graph, 0), "Building a graph")
-        checked(driver.cuGraphDestroy(graph), "Building a graph")
+        try:
+            self._executable = checked(driver.cuGraphInstantiate(graph, 0), "Building a graph")
+        finally:
+            driver.cuGraphDestroy(graph)
 
     def launch(self, stream: Any) -> None:
         checked(bindings().cuGraphLaunch(self._executable, stream), "Replaying a graph")
 
     def close(self) -> None:
-        bindings().cuGraphExecDestroy(self._executable)
+        """May be called again: an interrupt between two graphs closes the first twice."""
+        if self._executable is not None:
+            bindings().cuGraphExecDestroy(self._executable)
+            self._executable = None

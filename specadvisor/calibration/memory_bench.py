@@ -62,7 +62,7 @@ def bandwidth(bench: Bench, sizes: tuple[int, ...], step: Any) -> list[Row]:
     rows = []
     with bench.scratch():
         fitting = [size for size in sizes if size <= bench.device.free_bytes() * 0.4]
-        largest = max(fitting)
+        largest = max(fitting, default=0)
         source, target = bench.allocate(largest), bench.allocate(largest)
         hashes = bench.allocate(bench.grid[0] * THREADS * 4)
         bench.fill_bits(source, largest, 0xFFFFFFFF)
@@ -77,7 +77,7 @@ def bandwidth(bench: Bench, sizes: tuple[int, ...], step: Any) -> list[Row]:
 
 def warm_up(bench: Bench, seconds: float = 0.3) -> None:
     """Copy until the clocks have left their idle state: the first sentinel must not see them rise."""
-    size = 64 << 20
+    size = int(min(64 << 20, 0.2 * bench.device.free_bytes()))
     with bench.scratch():
         source, target = bench.allocate(size), bench.allocate(size)
         end = time.perf_counter() + seconds

@@ -40,12 +40,25 @@ def _matching(nvml: Any, uuid: str) -> tuple[Any, Any] | None:
     try:
         handles = [nvml.nvmlDeviceGetHandleByIndex(i) for i in range(nvml.nvmlDeviceGetCount())]
         for handle in handles:
-            text = str(nvml.nvmlDeviceGetUUID(handle)).removeprefix("GPU-").replace("-", "").lower()
-            if text == uuid.lower():
+            if any(_digits(nvml.nvmlDeviceGetUUID(h)) == uuid.lower() for h in (handle, *_slices(nvml, handle))):
                 return nvml, handle
     except nvml.NVMLError:
         return None
     return (nvml, handles[0]) if len(handles) == 1 else None
+
+
+def _digits(uuid: Any) -> str:
+    text = uuid.decode() if isinstance(uuid, bytes) else str(uuid)
+    return text.removeprefix("GPU-").removeprefix("MIG-").replace("-", "").lower()
+
+
+def _slices(nvml: Any, handle: Any) -> list[Any]:
+    """The MIG slices of a GPU: CUDA reports a slice's UUID, but clocks and limits are those of the whole GPU."""
+    found = []
+    for i in range(int(_asked(lambda: nvml.nvmlDeviceGetMaxMigDeviceCount(handle)) or 0)):
+        with contextlib.suppress(nvml.NVMLError):
+            found.append(nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, i))
+    return found
 
 
 def _asked(query: Callable[[], Any]) -> Any:
@@ -133,7 +146,6 @@ def sampled(uuid: str, period_s: float = 0.05) -> Iterator[Clocks]:
 
 
 def _sample(nvml: Any, handle: Any, clocks: Clocks, done: threading.Event, period_s: float) -> None:
-    reasons = getattr(nvml, "nvmlDeviceGetCurrentClocksEventReasons", None) or nvml.nvmlDeviceGetCurrentClocksThrottleReasons
     while True:
         for values, query in (
             (clocks.sm_mhz, lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)),
@@ -143,6 +155,15 @@ def _sample(nvml: Any, handle: Any, clocks: Clocks, done: threading.Event, perio
             value = _asked(query)
             if value is not None:
                 values.append(value)
-        clocks.reasons |= int(_asked(lambda: reasons(handle)) or 0)
+        clocks.reasons |= _reasons(nvml, handle)
         if done.wait(period_s):
             return
+
+
+def _reasons(nvml: Any, handle: Any) -> int:
+    """Throttle bits; drivers before 535 know the query by its old name only, future modules by its new one."""
+    for name in ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"):
+        bits = _asked(lambda name=name: getattr(nvml, name)(handle))  # type: ignore[misc]
+        if bits is not None:
+            return int(bits)
+    return 0

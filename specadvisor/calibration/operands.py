@@ -21,6 +21,7 @@ class Bench:
     def __init__(self, device: Device) -> None:
         self.device = device
         self.stream = device.stream
+        compiler.require_loadable(device.compute_capability, device.driver_version)
         binary = compiler.compile_cubin("memory.cu", device.architecture)
         self.binaries = {"memory.cu": binary}
         module = Module(binary.cubin)

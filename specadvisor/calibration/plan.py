@@ -98,9 +98,12 @@ def make_plan(
 ) -> Plan:
     """The plan for a GPU of this compute capability; ``model`` contributes its own weight shapes, heads and head dimension.
 
-    Raises ``InputError`` for a format that is not measured on such a GPU, and for a ``tp`` that does not divide the heads.
+    Raises ``InputError`` for a GPU that is too old, a format that is not measured on such a GPU, and for a ``tp`` that does
+    not divide the heads.
     """
     available = [r.format for r in recipes_for(compute_capability)]
+    if not available:  # the kernels copy with cp.async and multiply in bf16
+        raise InputError("gpu", f"sm_{compute_capability}", "compute capability 8.0 (Ampere) or newer")
     formats = None if formats is None else list(formats)
     known = [recipe.format for recipe in RECIPES]
     for name in formats or ():

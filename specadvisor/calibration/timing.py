@@ -6,9 +6,10 @@ would add launch gaps that no engine pays. The operands rotate, because a decode
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,14 +79,7 @@ def measure(device: Device, call: Callable[[Any, int], None], sets: int = 1, eff
     for i in range(min(sets, 2)):  # outside any graph: first launches load code
         call(stream, i)
     device.synchronise()
-    start, stop = Event(), Event()
-
-    def replay(graph: Graph) -> float:
-        start.record(stream)
-        graph.launch(stream)
-        stop.record(stream)
-        stop.synchronise()
-        return stop.seconds_since(start)
+    events = [Event() for _ in range(effort.min_samples + 1)]
 
     def captured(calls: int) -> Graph:
         def body(s: Any) -> None:
@@ -95,29 +89,42 @@ def measure(device: Device, call: Callable[[Any, int], None], sets: int = 1, eff
         return Graph(stream, body)
 
     probe_calls = max(sets, 3)
-    probe = captured(probe_calls)
-    replay(probe)
-    estimate = max(replay(probe) / probe_calls, 1e-7)
-    calls = max(1, min(2000, math.ceil(effort.replay_s / estimate)))
-    calls = math.ceil(calls / sets) * sets
-    graph = probe
-    if calls != probe_calls:
-        probe.close()
-        graph = captured(calls)
-    seconds: list[float] = []
-    converged = False
+    graph = captured(probe_calls)
     try:
+        (first,) = replays(graph, stream, events[:2])
+        estimate = max(first / probe_calls, 1e-7)
+        calls = max(1, min(2000, math.ceil(effort.replay_s / estimate)))
+        calls = math.ceil(calls / sets) * sets
+        if calls != probe_calls:
+            graph.close()
+            graph = captured(calls)
         for _ in range(min(20, math.ceil(effort.warm_s / (estimate * calls)))):
             graph.launch(stream)
-        device.synchronise()
+        seconds: list[float] = []
+        converged = False
         end = time.perf_counter() + effort.budget_s
-        while len(seconds) < effort.max_samples and not converged:
-            seconds.append(replay(graph) / calls)
+        while len(seconds) + effort.min_samples <= effort.max_samples and not converged:
+            seconds += [s / calls for s in replays(graph, stream, events)]
             converged = has_settled(seconds, effort)
-            if time.perf_counter() > end and len(seconds) >= effort.min_samples:
+            if time.perf_counter() > end:
                 break
         return Timing.of(seconds, calls, converged)
     finally:
         graph.close()
-        start.close()
-        stop.close()
+        for event in events:
+            event.close()
+
+
+def replays(graph: Graph, stream: Any, events: Sequence[Event]) -> list[float]:
+    """Seconds of each replay between neighbouring ``events``.
+
+    A replay that is not counted goes ahead: while the GPU works on it the host queues the others, so that no time in which
+    the GPU waits for the host (a launch from Python, tens of microseconds; more under Windows) is taken for the kernel's.
+    """
+    graph.launch(stream)
+    events[0].record(stream)
+    for event in events[1:]:
+        graph.launch(stream)
+        event.record(stream)
+    events[-1].synchronise()
+    return [after.seconds_since(before) for before, after in itertools.pairwise(events)]

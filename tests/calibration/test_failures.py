@@ -50,6 +50,31 @@ def test_a_kernel_that_cannot_be_loaded(failing: Failing) -> None:
     assert "Loading a kernel" in failing(STAND_IN_FAIL="cuModuleLoadData:209").stderr
 
 
+def test_a_fault_inside_a_kernel_shows_at_a_later_call(failing: Failing) -> None:
+    done = failing(STAND_IN_FAULT="attention:5")
+    assert done.returncode == 1
+    assert "CUDA_ERROR_ILLEGAL_ADDRESS (700)" in done.stderr
+
+
+def test_a_driver_older_than_the_compiler(failing: Failing) -> None:
+    done = failing(STAND_IN_DRIVER="12080")
+    assert done.returncode == 2
+    assert "one for the CUDA 12.8 of this driver" in done.stderr
+    assert "specadvisor[gpu-cu12]" in done.stderr
+
+
+def test_a_gpu_before_ampere(failing: Failing) -> None:
+    done = failing(STAND_IN_CC="75", STAND_IN_NAME="Tesla T4")
+    assert done.returncode == 2
+    assert "compute capability 8.0 (Ampere) or newer" in done.stderr
+
+
+def test_a_gpu_that_the_compiler_does_not_know(failing: Failing) -> None:
+    done = failing(STAND_IN_CC="199", STAND_IN_NAME="NVIDIA Next")
+    assert done.returncode == 2
+    assert "one that knows sm_199" in done.stderr
+
+
 def test_wrong_products_stop_before_timing(failing: Failing) -> None:
     done = failing(STAND_IN_LT_WRONG="1")
     assert done.returncode == 1
@@ -108,6 +133,64 @@ def test_lasting_throttling_stops(stand_in: StandIn) -> None:
 def test_a_power_cap_is_recorded_but_accepted(stand_in: StandIn) -> None:
     result = measure(stand_in, "result = run().conditions['clocks']", STAND_IN_THROTTLE="0x4")
     assert result["GEMM bf16"]["power_capped"] is True  # type: ignore[index]
+
+
+def test_throttling_is_seen_under_its_old_name(stand_in: StandIn) -> None:
+    code = "try:\n    run(); result = 'finished'\nexcept SpecadvisorError as error:\n    result = str(error)"
+    assert "throttled twice" in str(measure(stand_in, code, STAND_IN_THROTTLE="0x8", STAND_IN_OLD_NVML="1"))
+
+
+def test_a_mig_slice_is_known_by_its_own_uuid(stand_in: StandIn) -> None:
+    result = measure(stand_in, "r = run(); result = [r.conditions['nvml'], r.notes]", STAND_IN_MIG="1")
+    facts, notes = result  # type: ignore[misc]
+    assert facts["mig"] is True
+    assert facts["power_limit_w"] == 700
+    assert "MIG is on: the profile describes this slice, not the whole GPU" in notes
+
+
+@pytest.mark.parametrize(
+    ("others", "expected"), [("0", []), ("2", ["2 other process(es) use this GPU: times may be too long"])]
+)
+def test_processes_of_a_container_are_listed_under_foreign_numbers(stand_in: StandIn, others: str, expected: list[str]) -> None:
+    assert measure(stand_in, "result = run().notes", STAND_IN_OTHERS=others) == expected
+
+
+def test_a_cublaslt_of_another_cuda_leaves_the_rest_measured(stand_in: StandIn) -> None:
+    code = "r = run(); result = [sorted({x.operator for x in r.rows}), r.notes]"
+    operators, notes = measure(stand_in, code, STAND_IN_LT_CREATE="1")  # type: ignore[misc]
+    assert operators == ["launch"]
+    assert "status 1" in notes[0]
+    assert "pip install 'specadvisor[gpu]'" in notes[0]
+
+
+@pytest.mark.parametrize(("version", "formats"), [("120600", ["bf16", "fp8"]), ("120900", ["bf16", "fp8", "fp8_block"])])
+def test_an_older_cublaslt_lacks_formats_not_the_run(stand_in: StandIn, version: str, formats: list[str]) -> None:
+    code = (
+        "full = plan.make_plan(90, quick=True, formats=['bf16', 'fp8', 'fp8_block'])\n"
+        "small = plan.Plan(tuple(s for s in full.sections if s.operator == 'gemm'))\n"
+        "r = run(); result = [sorted({x.format for x in r.rows if x.operator == 'gemm'}), r.notes]"
+    )
+    found, notes = measure(stand_in, code, STAND_IN_LT_VERSION=version)  # type: ignore[misc]
+    assert found == formats
+    assert len(notes) == 3 - len(formats)
+
+
+@pytest.mark.parametrize(
+    ("capability", "name"), [("80", "NVIDIA A30"), ("86", "NVIDIA A10"), ("89", "NVIDIA L4"), ("120", "NVIDIA Next")]
+)
+def test_every_attention_variant_fits_the_shared_memory(stand_in: StandIn, capability: str, name: str) -> None:
+    text = (
+        "from specadvisor.calibration import driver\nfrom specadvisor.calibration.attention_bench import Attention\n"
+        "from specadvisor.calibration.attention_kernel import VARIANTS\nfrom specadvisor.calibration.operands import Bench\n"
+        "with driver.opened() as device:\n"
+        "    bench = Bench(device)\n"
+        "    limit = device.attributes['shared_bytes_per_block']\n"
+        "    for v in VARIANTS:\n"
+        "        driver.Module(b'\\177ELF').kernel(v.name, v.threads, v.shared_bytes).blocks_per_sm()\n"
+        "result = [limit, max(v.shared_bytes for v in VARIANTS)]"
+    )
+    limit, largest = stand_in.python(text, STAND_IN_CC=capability, STAND_IN_NAME=name)  # type: ignore[misc]
+    assert largest <= limit
 
 
 def test_a_format_without_kernel_is_noted(stand_in: StandIn) -> None:

@@ -7,7 +7,7 @@ import pytest
 from specadvisor.calibration.attention_kernel import VARIANTS, AttentionParams, choose_splits, choose_variant
 from specadvisor.calibration.gemm_formats import RECIPES, recipes_for
 from specadvisor.calibration.plan import ROWS, AttentionPoint, make_plan, model_shapes
-from specadvisor.calibration.timing import Effort, Timing, has_settled, rotation
+from specadvisor.calibration.timing import Effort, Timing, has_settled, replays, rotation
 from specadvisor.model import load_model
 
 
@@ -108,3 +108,37 @@ def test_sampling_stops_when_samples_agree() -> None:
     assert has_settled([1.0, 1.001, 0.999, 1.0, 5.0], effort)
     assert not has_settled([1.0, 1.1, 0.9, 1.05, 0.95], effort)
     assert Timing.of([1.0, 2.0, 3.0], 1, True).relative_iqr == pytest.approx(0.5)
+
+
+class Queue:
+    """A GPU that takes 10 s a replay, and a host that takes 3 s to queue one: graph and events of one stream."""
+
+    def __init__(self) -> None:
+        self.host_s, self.busy_until_s = 0.0, 0.0
+
+    def launch(self, stream: object) -> None:
+        self.host_s += 3.0
+        self.busy_until_s = max(self.busy_until_s, self.host_s) + 10.0
+
+
+class Stamp:
+    """An event of ``Queue``."""
+
+    def __init__(self, queue: Queue) -> None:
+        self.queue, self.at_s = queue, 0.0
+
+    def record(self, stream: object) -> None:
+        self.at_s = max(self.queue.busy_until_s, self.queue.host_s)
+
+    def synchronise(self) -> None:
+        self.queue.host_s = max(self.queue.host_s, self.at_s)
+
+    def seconds_since(self, start: Stamp) -> float:
+        return self.at_s - start.at_s
+
+
+def test_launching_from_the_host_is_no_part_of_a_sample() -> None:
+    queue = Queue()
+    stamps = [Stamp(queue) for _ in range(4)]
+    for _ in range(2):
+        assert replays(queue, None, stamps) == [10.0, 10.0, 10.0]  # type: ignore[arg-type]

@@ -84,6 +84,7 @@ def test_profile_of_a_stand_in_is_no_gpu(stand_in: StandIn, quick_run: Path) -> 
     ("capability", "name", "formats"),
     [
         ("80", "NVIDIA A100-SXM4-80GB", ["bf16"]),
+        ("90", "NVIDIA H200", ["bf16", "fp8", "fp8_block"]),
         ("89", "NVIDIA L40S", ["bf16", "fp8"]),
         ("100", "NVIDIA B200", ["bf16", "fp8", "mxfp8", "nvfp4"]),
     ],
