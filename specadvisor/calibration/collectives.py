@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from specadvisor.calibration.engine_calls import accepted
+
 SIZES = tuple(2**p for p in (13, 15, 17, 19, 20, 21, 22, 24, 26))
 CALLS = 20
 REPLAYS = 12
@@ -77,7 +79,8 @@ def _sglang(torch: Any, rank: int, ranks: int, port: int) -> Iterator[tuple[Redu
 
     with _nccl(torch, rank, ranks, port) as (nccl, _):
         group, device = torch.distributed.new_group(backend="gloo"), torch.device("cuda", rank)
-        own = dispatch_custom_allreduce(group=group, device=device)(group=group, device=device)
+        kind = dispatch_custom_allreduce(**accepted(dispatch_custom_allreduce, group=group, device=device))
+        own = kind(group=group, device=device)
         if own.disabled:
             raise RuntimeError("SGLang's custom all-reduce is disabled on these GPUs")
         try:

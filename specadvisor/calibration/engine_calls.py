@@ -68,6 +68,11 @@ class Operands:
         return self.torch.from_numpy(np.asarray(values, np.int32)).to("cuda")
 
 
+def accepted(function: Callable[..., Any], **arguments: Any) -> dict[str, Any]:
+    """Those of ``arguments`` that ``function`` has: versions differ."""
+    return {name: value for name, value in arguments.items() if name in signature(function).parameters}
+
+
 Call = Callable[[int], Any]
 Prepare = Callable[[Operands], Call]
 
@@ -155,8 +160,7 @@ def flashinfer_trtllm_gen(o: Operands) -> Call:
 
     p, out, workspace = o.point, o.output(), o.zeros(WORKSPACE_BYTES)
     # Newer versions zero a fresh counter in every call unless they are given one.
-    counter = "multi_ctas_kv_counter_buffer"
-    extra = {counter: o.zeros(COUNTER_BYTES)} if counter in signature(decode).parameters else {}
+    extra = accepted(decode, multi_ctas_kv_counter_buffer=o.zeros(COUNTER_BYTES))
     return lambda i: decode(
         query=o.q, kv_cache=o.caches[i], workspace_buffer=workspace, block_tables=o.table, seq_lens=o.lengths,
         max_seq_len=p.context, bmm1_scale=o.scale, bmm2_scale=1.0, out=out, q_len_per_req=p.query_tokens, **extra,

@@ -1,26 +1,32 @@
 """Products with 4-bit weights, which cuBLASLt does not have: Machete and Marlin through vLLM, sgl-kernel or SGLang.
 
 Checked against the sources of vLLM 0.33 (``choose_mp_linear_kernel``: Machete on Hopper, Marlin elsewhere), sgl-kernel 0.3.21
-and SGLang 0.5.23. Where an older vLLM still takes the activation order, it gets an empty one.
+and SGLang 0.5.23, and of vLLM 0.20 and SGLang 0.5.10: where the activation order is still taken, it gets an empty one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from inspect import signature
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from specadvisor.calibration import reference
 from specadvisor.calibration.checks import require
+from specadvisor.calibration.engine_calls import accepted
 from specadvisor.ranges import FloatArray
 
 GROUP = 128
 # The dequantised weight and the result are rounded to bf16.
 W4A16_TOLERANCE = 1e-2
 _BLOCKS_PER_SM = 4
+_SGLANG_MODULES = (
+    ("sgl_kernel", "sgl_kernel"),
+    ("sglang.kernels.ops.gemm.gptq_marlin", "sglang.kernels.ops.quantization.gptq_marlin_repack"),
+    ("sglang.jit_kernel.gptq_marlin", "sglang.jit_kernel.gptq_marlin_repack"),
+)
 
 
 @dataclass(frozen=True)
@@ -88,25 +94,30 @@ def _vllm_marlin(w: Quantised) -> Multiply:
     from vllm.scalar_type import scalar_types
 
     empty, locks = w.empty(), w.locks()
-    perm = _accepted(ops.gptq_marlin_repack, perm=empty)
+    perm = accepted(ops.gptq_marlin_repack, perm=empty)
     packed = ops.gptq_marlin_repack(b_q_weight=w.packed, size_k=w.k, size_n=w.n, num_bits=4, **perm)
     scales = marlin_permute_scales(s=w.scales, size_k=w.k, size_n=w.n, group_size=GROUP)
-    order = _accepted(apply_gptq_marlin_linear, g_idx=empty, g_idx_sort_indices=empty, is_k_full=True)
+    order = accepted(apply_gptq_marlin_linear, g_idx=empty, g_idx_sort_indices=empty, is_k_full=True)
     return lambda x: apply_gptq_marlin_linear(
         input=x, weight=packed, weight_scale=scales, weight_zp=empty, workspace=locks, wtype=scalar_types.uint4b8,
         output_size_per_partition=w.n, input_size_per_partition=w.k, **order,
     )  # fmt: skip
 
 
+def _sglang_functions() -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Product and repacking, which moved from sgl-kernel into SGLang; one signature throughout."""
+    for product, repacking in _SGLANG_MODULES:
+        try:
+            return import_module(product).gptq_marlin_gemm, import_module(repacking).gptq_marlin_repack
+        except (ImportError, AttributeError):
+            continue
+    raise ImportError("neither sgl_kernel nor sglang has gptq_marlin_gemm")
+
+
 def _sglang_marlin(w: Quantised) -> Multiply:
     from sgl_kernel.scalar_type import scalar_types
 
-    try:
-        from sgl_kernel import gptq_marlin_gemm, gptq_marlin_repack
-    except ImportError:  # since sglang-kernel 0.4 SGLang compiles them itself
-        from sglang.kernels.ops.gemm.gptq_marlin import gptq_marlin_gemm
-        from sglang.kernels.ops.quantization.gptq_marlin_repack import gptq_marlin_repack
-
+    gptq_marlin_gemm, gptq_marlin_repack = _sglang_functions()
     empty, locks, kind = w.empty(), w.locks(), scalar_types.uint4b8
     packed = gptq_marlin_repack(b_q_weight=w.packed, perm=empty, size_k=w.k, size_n=w.n, num_bits=4)
     # Marlin's order of group scales: every 64 as the transpose of an 8 x 8 square.
@@ -116,11 +127,6 @@ def _sglang_marlin(w: Quantised) -> Multiply:
         workspace=locks, b_q_type=kind, size_m=x.shape[0], size_n=w.n, size_k=w.k, is_k_full=True, use_atomic_add=False,
         use_fp32_reduce=True, is_zp_float=False,
     )  # fmt: skip
-
-
-def _accepted(function: Callable[..., Any], **arguments: Any) -> dict[str, Any]:
-    """Those of ``arguments`` that ``function`` has: newer versions dropped some."""
-    return {name: value for name, value in arguments.items() if name in signature(function).parameters}
 
 
 W4A16_KERNELS = (

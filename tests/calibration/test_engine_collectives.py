@@ -42,3 +42,10 @@ def test_sglang_without_peer_access_is_not_called_its_kernel(fakes: Any) -> None
     fakes.planted.add("no peer access")
     with pytest.raises(RuntimeError, match="disabled"):
         measure_all_reduce("sglang", 2, SIZES[:1])
+
+
+def test_an_older_sglang_asks_nothing_before_it_chooses(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sglang.srt.distributed.device_communicators import custom_all_reduce
+
+    monkeypatch.setattr(custom_all_reduce, "dispatch_custom_allreduce", lambda: custom_all_reduce.CustomAllreduce)
+    assert len(measure_all_reduce("sglang", 2, SIZES[:2])) == 2

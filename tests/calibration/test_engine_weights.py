@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,13 @@ from fake_engines.loading import loaded
 
 from specadvisor.calibration.checks import CheckFailed
 from specadvisor.calibration.engine_moe import MOE_KERNELS, check_moe_kernel
-from specadvisor.calibration.engine_weights import W4A16_KERNELS, Quantised, WeightKernel, check_weight_kernel
+from specadvisor.calibration.engine_weights import (
+    _SGLANG_MODULES,
+    W4A16_KERNELS,
+    Quantised,
+    WeightKernel,
+    check_weight_kernel,
+)
 
 IDS = [f"{k.engine} {k.name}" for k in W4A16_KERNELS]
 
@@ -47,20 +54,27 @@ def test_dequantisation_by_hand() -> None:
     assert weight.dequantised()[:9, 0].tolist() == [-4.0, -3.5, -3.0, -2.5, -2.0, -1.5, -1.0, -0.5, -4.0]
 
 
-def test_newer_sgl_kernel_leaves_marlin_to_sglang(monkeypatch: pytest.MonkeyPatch) -> None:
-    import types
-
+@pytest.mark.parametrize(("product", "repacking"), _SGLANG_MODULES[1:])
+def test_newer_sgl_kernel_leaves_marlin_to_sglang(monkeypatch: pytest.MonkeyPatch, product: str, repacking: str) -> None:
     import sgl_kernel
     import torch
 
-    names = ("sglang.kernels", "sglang.kernels.ops", "sglang.kernels.ops.gemm", "sglang.kernels.ops.quantization")
-    for name in names:
-        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
-    for path, function in (("gemm.gptq_marlin", "gptq_marlin_gemm"), ("quantization.gptq_marlin_repack", "gptq_marlin_repack")):
-        module = types.SimpleNamespace(**{function: getattr(sgl_kernel, function)})
-        monkeypatch.setitem(sys.modules, f"sglang.kernels.ops.{path}", module)
+    for module, function in ((product, "gptq_marlin_gemm"), (repacking, "gptq_marlin_repack")):
+        parents = module.split(".")
+        for depth in range(2, len(parents)):
+            monkeypatch.setitem(sys.modules, ".".join(parents[:depth]), ModuleType(module))
+        monkeypatch.setitem(sys.modules, module, SimpleNamespace(**{function: getattr(sgl_kernel, function)}))
         monkeypatch.delattr(sgl_kernel, function)
     check_weight_kernel(torch, next(k for k in W4A16_KERNELS if k.engine == "sglang"))
+
+
+def test_without_marlin_anywhere_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sgl_kernel
+    import torch
+
+    monkeypatch.delattr(sgl_kernel, "gptq_marlin_gemm")
+    with pytest.raises(ImportError, match="neither sgl_kernel nor sglang"):
+        check_weight_kernel(torch, next(k for k in W4A16_KERNELS if k.engine == "sglang"))
 
 
 def test_an_older_vllm_gets_an_empty_activation_order(monkeypatch: pytest.MonkeyPatch) -> None:
