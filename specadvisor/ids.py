@@ -8,6 +8,8 @@ from __future__ import annotations
 from specadvisor.errors import InputError, nearest
 
 ENGINES = ("vllm", "sglang", "tensorrt_llm", "llama_cpp", "tensorrt_edge_llm", "transformers", "ninfer", "lucebox")
+# Engines whose settings are written: each has a module of its name in ``specadvisor.engines``.
+EMITTERS = ("vllm", "sglang", "tensorrt_llm", "llama_cpp")
 KV_FORMATS = ("bf16", "fp16", "fp8", "int8", "q8_0", "q4_0", "nvfp4")
 DRAFTERS = (
     "draft_model", "eagle", "eagle2", "eagle3", "eagle3_1", "mtp", "medusa", "hydra", "mlp_speculator", "p_eagle", "pard",

@@ -16,7 +16,7 @@ NEW = ("mykind", "myengine", "<")
 NAMES = {
     "DRAFTERS": "specadvisor.ids", "ENGINES": "specadvisor.ids", "ALIASES": "specadvisor.ids",
     "_KINDS": "specadvisor.drafters.config", "stated_sizes": "specadvisor.drafters.config",
-    "EMITTERS": "specadvisor.engines.emit", "supported": "specadvisor.engines.plan",
+    "EMITTERS": "specadvisor.ids", "supported": "specadvisor.engines.plan",
     "FAMILIES": "specadvisor.drafters.registry", "MODIFIERS": "specadvisor.drafters.modifiers.registry",
     "SequentialDrafter": "specadvisor.drafters.sequential", "BlockDrafter": "specadvisor.drafters.dflash",
     "DraftModel": "specadvisor.drafters.draft_model", "ServingEngine": "specadvisor.serving",

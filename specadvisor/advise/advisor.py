@@ -18,10 +18,9 @@ from specadvisor.advise.inputs import DEFAULT_CONCURRENCY, LARGEST_CONCURRENCY, 
 from specadvisor.advise.recommendation import Recommendation
 from specadvisor.checks import fraction, positive
 from specadvisor.drafters import Drafter
-from specadvisor.engines.emit import EMITTERS
 from specadvisor.errors import InputError
 from specadvisor.hardware import Gpu, load_gpu
-from specadvisor.ids import resolve
+from specadvisor.ids import EMITTERS, resolve
 from specadvisor.kernels import parameters
 from specadvisor.model import Architecture, load_model
 from specadvisor.serving import ServingEngine, load_engine

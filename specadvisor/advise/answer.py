@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from specadvisor.advise.anchor import MEASUREMENT_SIGMA, Anchor, Correction, read_anchors
-from specadvisor.advise.break_even import BreakEven, break_even
 from specadvisor.advise.candidates import Candidates
 from specadvisor.advise.caveats import caveats
 from specadvisor.advise.comparison import drafter_row, memory_bills
@@ -26,6 +26,9 @@ from specadvisor.advise.uncertainty import profile_states
 from specadvisor.drafters import Drafter
 from specadvisor.ranges import Range
 from specadvisor.step import Deployment
+
+if TYPE_CHECKING:
+    from specadvisor.advise.break_even import BreakEven
 
 
 def recommend(
@@ -151,6 +154,8 @@ def _break_even(
     """At the stated load where the drafter gains most money per hour: the largest one it still speeds up."""
     if price is None or hours is None or top is None:
         return None
+    from specadvisor.advise.break_even import break_even
+
     paying = [c for c, choice in enumerate(top.choices) if choice.k > 0 and choice.gain.mid > 1.0]
     column = paying[-1] if paying else len(load.concurrency) - 1
     choice = top.choices[column]

@@ -1,20 +1,13 @@
-"""Registry of emitters: which engine's settings can be written."""
+"""Which engine's settings can be written, and what writes them; only that engine's module is imported."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 
-from specadvisor.engines import llama_cpp, sglang, tensorrt_llm, vllm
 from specadvisor.engines.plan import LaunchPlan, comments
 from specadvisor.errors import InputError
-from specadvisor.ids import resolve
-
-EMITTERS: dict[str, Callable[[LaunchPlan], str]] = {
-    "vllm": vllm.flags,
-    "sglang": sglang.flags,
-    "tensorrt_llm": tensorrt_llm.flags,
-    "llama_cpp": llama_cpp.flags,
-}
+from specadvisor.ids import EMITTERS, resolve
 
 
 def emitter(engine_id: str) -> Callable[[LaunchPlan], str]:
@@ -22,7 +15,8 @@ def emitter(engine_id: str) -> Callable[[LaunchPlan], str]:
     engine = resolve("engine", engine_id)
     if engine not in EMITTERS:
         raise InputError("engine", engine_id, ", ".join(EMITTERS), f"Settings of {engine} are not written.")
-    return EMITTERS[engine]
+    write: Callable[[LaunchPlan], str] = import_module(f"specadvisor.engines.{engine}").flags
+    return write
 
 
 def flags(engine_id: str, plan: LaunchPlan) -> str:
