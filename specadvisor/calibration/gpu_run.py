@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import platform
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from specadvisor.calibration import compiler, memory_bench, nvml, quality
+from specadvisor.calibration import memory_bench, nvml, quality
 from specadvisor.calibration.attention_bench import Attention, measure_attention
 from specadvisor.calibration.checks import Unreliable
+from specadvisor.calibration.conditions import conditions, sharing_notes
 from specadvisor.calibration.cublaslt import CublasLtError, Library, NotSupported, Product
 from specadvisor.calibration.dependencies import extra_for_driver
 from specadvisor.calibration.driver import Device, is_stand_in
@@ -31,7 +28,7 @@ COOL_DOWN_S = 3.0
 WARM_UP_S = 0.3
 
 
-class _Machine:
+class Machine:
     """The open device with its lazily opened libraries."""
 
     def __init__(self, device: Device, engine: str) -> None:
@@ -66,28 +63,28 @@ def run_on_gpu(
     """Measure every section of ``plan``; raises if a check fails or the machine did not hold still."""
     run = Run(stand_in=is_stand_in())
     nvml_facts = nvml.facts(device.uuid)
-    machine = _Machine(device, engine)
+    machine = Machine(device, engine)
     try:
         memory_bench.check_copy(machine.bench)
         memory_bench.warm_up(machine.bench, warm_up_s)
-        sentinels = [_sentinels(machine)]
+        seen = [sentinels(machine)]
         clocks: dict[str, Any] = {}
         done_s = 0.0
         for i, section in enumerate(plan.sections):
-            rows, notes, seen = _steady(machine, section, progress, done_s, cool_down_s)
+            rows, notes, sampled = _steady(machine, section, progress, done_s, cool_down_s)
             run.rows += rows
             run.notes += notes
             if section.operator == "memory":
                 run.notes += quality.check_bandwidth(rows, gpu.memory_bytes_per_s, device.l2_bytes)
-            clocks[section.name] = seen.summary()
+            clocks[section.name] = sampled.summary()
             done_s += section.seconds
             if i == len(plan.sections) // 2:
-                sentinels.append(_sentinels(machine))
-        sentinels.append(_sentinels(machine))
-        run.notes += quality.check_drift(sentinels)
+                seen.append(sentinels(machine))
+        seen.append(sentinels(machine))
+        run.notes += quality.check_drift(seen)
         run.notes += quality.noise_notes(run.rows)
-        run.notes += _sharing_notes(nvml_facts)
-        run.conditions = _conditions(machine, nvml_facts, sentinels, clocks, run)
+        run.notes += sharing_notes(nvml_facts)
+        run.conditions = conditions(machine.bench, machine.library, nvml_facts, seen, clocks, run)
         progress(plan.seconds, "done")
     finally:
         machine.close()
@@ -95,7 +92,7 @@ def run_on_gpu(
 
 
 def _steady(
-    machine: _Machine, section: Section, progress: Progress, done_s: float, cool_down_s: float
+    machine: Machine, section: Section, progress: Progress, done_s: float, cool_down_s: float
 ) -> tuple[list[Row], list[str], nvml.Clocks]:
     """One section; measured a second time after a pause if the clocks were throttled, and given up after that."""
     seen: list[str] = []
@@ -125,7 +122,7 @@ def _stepper(section: Section, progress: Progress, done_s: float) -> Callable[[]
     return step
 
 
-def _measure(machine: _Machine, section: Section, step: Callable[[], None]) -> tuple[list[Row], list[str]]:
+def _measure(machine: Machine, section: Section, step: Callable[[], None]) -> tuple[list[Row], list[str]]:
     bench = machine.bench
     if section.operator == "memory":
         return memory_bench.bandwidth(bench, section.points, step), []
@@ -138,7 +135,7 @@ def _measure(machine: _Machine, section: Section, step: Callable[[], None]) -> t
     return _measure_gemm(machine, section, step)
 
 
-def _measure_gemm(machine: _Machine, section: Section, step: Callable[[], None]) -> tuple[list[Row], list[str]]:
+def _measure_gemm(machine: Machine, section: Section, step: Callable[[], None]) -> tuple[list[Row], list[str]]:
     points: tuple[GemmPoint, ...] = section.points
     name = points[0].format
     if machine.library is None:
@@ -155,7 +152,7 @@ def _measure_gemm(machine: _Machine, section: Section, step: Callable[[], None])
     return measure_products(machine.bench, machine.library, recipe, points, step, machine.engine)
 
 
-def _sentinels(machine: _Machine) -> dict[str, float]:
+def sentinels(machine: Machine) -> dict[str, float]:
     """Seconds of three points that are repeated at start, middle and end."""
     bench = machine.bench
     found = {"memory read": memory_bench.read_once(bench, machine.sentinel_bytes)}
@@ -176,60 +173,3 @@ def _product_s(library: Library, bench: Bench, operands: Operands, m: int, n: in
         return measure(bench.device, call).median_s
     finally:
         product.close()
-
-
-def _sharing_notes(facts: dict[str, Any]) -> list[str]:
-    notes = []
-    others = _other_processes(facts)
-    if others:
-        notes.append(f"{others} other process(es) use this GPU: times may be too long")
-    if facts.get("mig"):
-        notes.append("MIG is on: the profile describes this slice, not the whole GPU")
-    limit, default = facts.get("power_limit_w"), facts.get("default_power_limit_w")
-    if limit and default and limit < 0.98 * default:
-        notes.append(f"the power limit is {limit:.0f} W of {default:.0f} W: the profile describes this limit")
-    return notes
-
-
-def _other_processes(facts: dict[str, Any]) -> int:
-    """Processes beside this one. In a container NVML may list it under the host's number, but list it does."""
-    listed: list[int] = facts.get("processes", [])
-    return len([pid for pid in listed if pid != os.getpid()]) if os.getpid() in listed else max(0, len(listed) - 1)
-
-
-def _conditions(
-    machine: _Machine, facts: dict[str, Any], sentinels: list[dict[str, float]], clocks: dict[str, Any], run: Run
-) -> dict[str, Any]:
-    device = machine.bench.device
-    reads = {
-        r.bytes: round(r.bytes / r.us / 1e3, 1)
-        for r in run.rows
-        if r.operator == "bandwidth" and r.format == "read" and r.bytes
-    }
-    return {
-        "measured_on": datetime.now(UTC).strftime("%Y-%m-%d"),
-        "device": device.name,
-        "driver": facts.get("driver", ""),
-        "cuda_driver": device.driver_version,
-        "nvrtc": compiler.version(),
-        "cublas": machine.library.version if machine.library else "",
-        "python": platform.python_version(),
-        "cuda_bindings": _installed("cuda-bindings"),
-        "attributes": device.attributes,
-        "other_processes": _other_processes(facts),
-        "nvml": {k: v for k, v in facts.items() if k not in ("driver", "processes")},
-        "sm_clock_mhz_in_kernel": round(memory_bench.clock_hz(machine.bench) / 1e6),
-        "read_gb_per_s_by_bytes": reads,
-        "launch_us": {r.format: round(r.us, 3) for r in run.rows if r.operator == "launch"},
-        "sentinels_us": [{k: round(v * 1e6, 3) for k, v in s.items()} for s in sentinels],
-        "clocks": clocks,
-        "registers": {n: {k: r.registers for k, r in b.kernels.items()} for n, b in machine.bench.binaries.items()},
-        "stand_in": run.stand_in,
-    }
-
-
-def _installed(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return ""
