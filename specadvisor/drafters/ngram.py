@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -47,7 +47,6 @@ class Ngram(Drafter):
         return np.minimum(k, (accepted - 1.0) / self.precision)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Suffix(Ngram):
     """Suffix decoding (2411.04975): two suffix trees; the draft is as long as the match is strong, so few tokens are wasted.
 
@@ -56,16 +55,13 @@ class Suffix(Ngram):
 
     kind = "suffix"
 
-    precision: float = 0.5
 
-
-@dataclass(frozen=True, kw_only=True)
 class Rest(Ngram):
     """REST (2311.08252): up to 64 nodes of a trie retrieved from a datastore of 0.5-27 GB in CPU memory or on disk."""
 
     kind = "rest"
 
-    nodes: int = 64
+    nodes: ClassVar[int] = 64
 
     def proposed(self, k: FloatArray, accepted: FloatArray) -> FloatArray:
         return self.verified_drafts(k) + accepted * 0.0
