@@ -1,7 +1,7 @@
 """Mixers with a fixed state per sequence: gated delta net, Kimi delta attention (KDA), Mamba-2.
 
 State sizes: delta rules keep ``heads x key_dim x value_dim``, Mamba-2 ``heads x head_dim x state_size``, in float32
-where the config says so, else in the model's 16 bit; convolutions keep their last ``kernel - 1`` inputs in 16 bit.
+unless the config says 16 bit; convolutions keep their last ``kernel - 1`` inputs in 16 bit.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from specadvisor.model.scope import Scope
 
 
 def state_element_bytes(scope: Scope, key: str) -> int:
-    """4 or 2 bytes, from the dtype that the config states under ``key``."""
+    """4 or 2 bytes, from the dtype that the config states under ``key``; unstated: float32, the default of vLLM for Nemotron-H
+    and Kimi delta attention, and of SGLang.
+    """
     return 4 if str(scope.config.get(key, "float32")) in ("float32", "fp32") else 2
 
 
@@ -78,11 +80,10 @@ def mamba2(scope: Scope) -> Recurrent:
     heads, state, kernel = config.integer("mamba_num_heads"), config.integer("ssm_state_size"), config.integer("conv_kernel")
     inner = heads * config.integer("mamba_head_dim")
     channels = inner + 2 * config.integer("n_groups") * state
-    element = state_element_bytes(scope, "mamba_ssm_cache_dtype") if config.get("mamba_ssm_cache_dtype") else 2
     return Recurrent(
         "mamba2",
         heads,
-        float(inner * state * element),
+        float(inner * state * state_element_bytes(scope, "mamba_ssm_cache_dtype")),
         2.0 * channels * (kernel - 1),
         linears=(
             scope.linear(part, "in_proj", hidden, inner + channels + heads, units=heads),

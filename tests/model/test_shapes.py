@@ -115,6 +115,11 @@ def test_nemotron_blocks_and_latent_experts():
     assert [type(la.mixer or la.feed_forward).__name__ for la in model.mtp.layers] == ["Attention", "Moe"]
 
 
+def test_states_are_in_float32_unless_the_config_says_otherwise():
+    state = mixers(load_model(config_path("nvidia/Nemotron-H-56B-Base-8K")), Recurrent)[0][1]
+    assert state.state_bytes == 256 * 64 * 256 * 4
+
+
 def test_nas_layers_without_attention():
     model = load_model(config_path("nvidia/Llama-3_3-Nemotron-Super-49B-v1"))
     assert model.layer_count == 80
