@@ -35,9 +35,9 @@ K = TypeVar("K", bound=_Kernel)
 
 
 def installed(module: str) -> bool:
-    """Whether ``module`` could be imported; importing an engine takes seconds, so only its package is looked up."""
+    """Whether the package of ``module`` is there; importing an engine takes seconds, so it is only looked up."""
     try:
-        return find_spec(module) is not None
+        return find_spec(module.partition(".")[0]) is not None
     except (ImportError, ValueError):
         return False
 

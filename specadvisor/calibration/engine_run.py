@@ -1,177 +1,89 @@
-"""Timing the kernels of installed engines beside our own.
+"""Engine sections in a process of their own.
 
-The packages are other people's and move fast: whatever they raise becomes a note, and their kernels count as not measured.
+A foreign kernel that reads where it must not leaves the CUDA context unusable, and one that crashes takes its process along.
+So it costs its section and not the calibration; nor do the engines' threads, allocators and messages reach this process.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+import time
 from collections.abc import Callable
-from functools import partial
-from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from pathlib import Path
 
-from specadvisor.calibration.collectives import ALL_REDUCES, CALLS, measure_all_reduce
-from specadvisor.calibration.engine_attention import check_kernel
-from specadvisor.calibration.engine_moe import MOE_KERNELS, MoePoint, check_moe_kernel, random_experts, random_routing
-from specadvisor.calibration.engine_plan import attention_kernel, chosen
-from specadvisor.calibration.engine_weights import W4A16_KERNELS, Quantised, check_weight_kernel
-from specadvisor.calibration.operands import MEMORY_SHARE
-from specadvisor.calibration.plan import AttentionPoint, GemmPoint, Section
-from specadvisor.calibration.rows import Row, row
-from specadvisor.calibration.timing import Effort, Timing, rotation
-from specadvisor.calibration.torch_timing import measure_torch
+from specadvisor.calibration import driver
+from specadvisor.calibration.plan import Section
+from specadvisor.calibration.rows import Row
+from specadvisor.errors import SpecadvisorError
 
-_EFFORT = Effort(budget_s=0.08)
-_DISTRIBUTIONS = {
-    "vllm.vllm_flash_attn": ("vllm",),
-    "flashinfer": ("flashinfer-python",),
-    "sgl_kernel": ("sgl-kernel", "sglang-kernel"),
-}
-MOE_ROUTINGS, MOE_COPIES = 8, 2
+TIMEOUT_S = 900.0  # FlashInfer and SGLang may compile their kernels first
+_POLL_S = 0.1
 
 
 def measure_engine_section(
     section: Section, step: Callable[[], None], engine: str, capability: int, l2_bytes: int
 ) -> tuple[list[Row], list[str]]:
-    """(rows, notes); a package that fails leaves a note, and the rows it gave before."""
-    rows: list[Row] = []
-    notes: list[str] = []
-    try:
+    """(rows, notes) of one section on the current device; a process that fails or takes too long leaves a note."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "task").write_bytes(pickle.dumps((section, engine, capability, l2_bytes, _current_device())))
+        command = [sys.executable, "-P", "-c", f"from {__name__} import main; main()", str(folder)]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+        with (folder / "log").open("wb") as log:
+            process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        try:
+            late = _waited(process, folder / "steps", step)
+        finally:
+            process.kill()
+            process.wait()
+        result = folder / "result"
+        if result.is_file():
+            found: tuple[list[Row], list[str]] = pickle.loads(result.read_bytes())
+            return found
+        lines = (folder / "log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        why = f"not done after {TIMEOUT_S:.0f} s" if late else f"its process ended with {process.returncode}"
+        return [], [f"{section.name}: not measured, {why}: {lines[-1][-200:] if lines else 'no message'}"]
+
+
+def _waited(process: subprocess.Popen[bytes], steps: Path, step: Callable[[], None]) -> bool:
+    """Wait for the process, passing on the steps that it notes in a file; True if it took too long."""
+    done, end = 0, time.monotonic() + TIMEOUT_S
+    while process.poll() is None and time.monotonic() < end:
+        time.sleep(_POLL_S)
+        taken = steps.stat().st_size if steps.is_file() else 0
+        for _ in range(taken - done):
+            step()
+        done = taken
+    return process.poll() is None
+
+
+def _current_device() -> int:
+    """The ordinal of the GPU whose context is current; 0 where there is none."""
+    with contextlib.suppress(ImportError, RuntimeError, SpecadvisorError):
+        return int(driver.checked(driver.bindings().cuCtxGetDevice(), "Asking for the current GPU"))
+    return 0
+
+
+def main() -> None:
+    """The process: measure the task in the folder that is its argument, and leave rows and notes there."""
+    from specadvisor.calibration.engine_measure import measure_section
+
+    folder = Path(sys.argv[1])
+    section, engine, capability, l2_bytes, ordinal = pickle.loads((folder / "task").read_bytes())
+    with contextlib.suppress(ImportError):  # then the section says so itself
         import torch
 
-        if section.name.startswith("engine attention"):
-            _attention(torch, section.points, step, engine, capability, l2_bytes, rows, notes)
-        elif section.name == "engine w4a16":
-            _weights(torch, section.points, step, engine, capability, l2_bytes, rows)
-        elif section.name == "engine moe":
-            _moe(torch, section.points, step, engine, capability, rows, notes)
-        else:
-            _all_reduce(section.points, step, rows, notes)
-    except Exception as error:
-        notes.append(f"{section.name}: not measured further, {_told(error)}")
-    return rows, list(dict.fromkeys(notes))
+        torch.cuda.set_device(ordinal)
 
+    def step() -> None:
+        with (folder / "steps").open("ab") as file:
+            file.write(b".")
 
-def _told(error: Exception) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())[-200:]}"
-
-
-def _version(module: str) -> str:
-    for name in _DISTRIBUTIONS.get(module, (module.partition(".")[0].replace("_", "-"),)):
-        try:
-            return f"{name} {version(name)}"
-        except PackageNotFoundError:
-            continue
-    return module
-
-
-def _facts(kernel: Any) -> dict[str, str]:
-    return {"engine": kernel.engine, "kernel": kernel.name, "engine_version": _version(kernel.module)}
-
-
-def _has_room(torch: Any, size: float) -> bool:
-    return bool(size <= MEMORY_SHARE * torch.cuda.mem_get_info()[0])
-
-
-def _attention(
-    torch: Any,
-    points: tuple[AttentionPoint, ...],
-    step: Callable[[], None],
-    engine: str,
-    capability: int,
-    l2_bytes: int,
-    rows: list[Row],
-    notes: list[str],
-) -> None:
-    kernel = attention_kernel(engine, capability, points[0].kv_format)
-    if kernel is None:
-        return
-    for head_dim in dict.fromkeys(p.head_dim for p in points):
-        check_kernel(torch, kernel, head_dim, points[0].kv_format)
-    for point in points:
-        step()
-        sets = rotation(point.cache_bytes, l2_bytes)
-        if not _has_room(torch, sets * point.cache_bytes):
-            notes.append(f"{kernel.name}, batch {point.batch} x {point.context} keys: not measured, too little free memory")
-            continue
-        timing = measure_torch(torch, kernel.calls(torch, point, sets), sets, _EFFORT)
-        shape = {"batch": point.batch, "query_tokens": point.query_tokens, "context": point.context, "sets": sets}
-        heads = {"heads": point.kv_heads * point.group, "kv_heads": point.kv_heads, "head_dim": point.head_dim}
-        tile = {"page_size": kernel.page, "tile_rows": kernel.tile_rows(point.rows, point.head_dim)}
-        auto = kernel.packs or point.query_tokens == 1
-        rows.append(row("attention", point.kv_format, timing, auto=auto, **_facts(kernel), **shape, **heads, **tile))
-
-
-def _weights(
-    torch: Any,
-    points: tuple[GemmPoint, ...],
-    step: Callable[[], None],
-    engine: str,
-    capability: int,
-    l2_bytes: int,
-    rows: list[Row],
-) -> None:
-    kernel = chosen(W4A16_KERNELS, engine, capability)
-    if kernel is None:
-        return
-    check_weight_kernel(torch, kernel)
-    for n, k in dict.fromkeys((p.n, p.k) for p in points):
-        sets = rotation(n * k / 2, l2_bytes, limit=16)
-        products = [kernel.prepare(Quantised.random(torch, n, k)) for _ in range(sets)]
-        for point in (p for p in points if (p.n, p.k) == (n, k)):
-            step()
-            x = torch.randn((point.m, k), dtype=torch.bfloat16, device="cuda")
-            timing = measure_torch(torch, partial(_multiply, products, x), sets, _EFFORT)
-            rows.append(row("gemm", "w4a16", timing, **_facts(kernel), m=point.m, n=n, k=k, sets=sets))
-
-
-def _multiply(products: list[Callable[[Any], Any]], x: Any, i: int) -> Any:
-    return products[i](x)
-
-
-def _moe(
-    torch: Any,
-    points: tuple[MoePoint, ...],
-    step: Callable[[], None],
-    engine: str,
-    capability: int,
-    rows: list[Row],
-    notes: list[str],
-) -> None:
-    kernel = chosen(MOE_KERNELS, engine, capability)
-    if kernel is None:
-        return
-    check_moe_kernel(torch, kernel)
-    mix = kernel.load()
-    for shape in dict.fromkeys(p.shape for p in points):
-        here = [p for p in points if p.shape == shape]
-        if not _has_room(torch, MOE_COPIES * here[0].weight_bytes):
-            notes.append(f"{kernel.name}, {shape[2]} experts of {shape[0]} x {shape[1]}: not measured, too little free memory")
-            continue
-        hidden, intermediate, experts, top_k = shape
-        copies = [random_experts(torch, experts, hidden, intermediate) for _ in range(MOE_COPIES)]
-        for p in here:
-            step()
-            x = torch.randn((p.tokens, hidden), dtype=torch.bfloat16, device="cuda")
-            routings = [random_routing(torch, p.tokens, experts, top_k) for _ in range(MOE_ROUTINGS)]
-            timing = measure_torch(torch, partial(_mix, mix, x, copies, routings), MOE_ROUTINGS, _EFFORT)
-            facts = {"tokens": p.tokens, "hidden": hidden, "intermediate": intermediate, "experts": experts, "top_k": top_k}
-            rows.append(row("moe", "bf16", timing, **_facts(kernel), sets=MOE_ROUTINGS, **facts))
-
-
-def _mix(mix: Callable[..., Any], x: Any, copies: list[Any], routings: list[Any], i: int) -> Any:
-    return mix(x, copies[i % len(copies)], routings[i])
-
-
-def _all_reduce(runs: tuple[tuple[str, int], ...], step: Callable[[], None], rows: list[Row], notes: list[str]) -> None:
-    for engine, ranks in runs:
-        step()
-        module, kernel, _ = ALL_REDUCES[engine]
-        facts: dict[str, Any] = {"engine": engine, "kernel": kernel, "engine_version": _version(module), "ranks": ranks}
-        try:
-            measured = measure_all_reduce(engine, ranks)
-        except Exception as error:  # one engine's failure must not cost the others' rows
-            notes.append(f"all-reduce of {engine} over {ranks} GPUs: not measured, {_told(error)}")
-            continue
-        for size, seconds in measured:
-            rows.append(row("all_reduce", "any", Timing.of(seconds, CALLS, True), **facts, bytes=size))
+    found = measure_section(section, step, engine, capability, l2_bytes)
+    (folder / "unfinished").write_bytes(pickle.dumps(found))
+    (folder / "unfinished").rename(folder / "result")

@@ -16,11 +16,11 @@ from fake_engines.loading import FOLDER, loaded
 from stand_in_process import StandIn
 
 import specadvisor
-from specadvisor.calibration import engine_run
+from specadvisor.calibration import engine_measure
 from specadvisor.calibration.build_profile import build_profile
 from specadvisor.calibration.collectives import SIZES, measure_all_reduce
+from specadvisor.calibration.engine_measure import measure_section
 from specadvisor.calibration.engine_moe import MoePoint
-from specadvisor.calibration.engine_run import measure_engine_section
 from specadvisor.calibration.plan import AttentionPoint, GemmPoint, Section
 from specadvisor.calibration.rows import Row
 from specadvisor.calibration.run import Run
@@ -44,7 +44,7 @@ POINTS: dict[str, tuple[Any, ...]] = {
 def short_messages() -> Iterator[None]:
     """Up to 2 MB: the fakes add them for real."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine_run, "measure_all_reduce", partial(measure_all_reduce, sizes=SIZES[:6]))
+        patch.setattr(engine_measure, "measure_all_reduce", partial(measure_all_reduce, sizes=SIZES[:6]))
         yield
 
 
@@ -58,7 +58,7 @@ def measured(name: str, engine: str = "vllm", capability: int = 90) -> tuple[lis
     points = POINTS[name]
     if name == "all-reduce":
         points = tuple((engine if who == "vllm" else who, ranks) for who, ranks in points)
-    return measure_engine_section(Section(name, "engine", points, 1.0), lambda: None, engine, capability, L2)
+    return measure_section(Section(name, "engine", points, 1.0), lambda: None, engine, capability, L2)
 
 
 def small_gpu() -> Gpu:

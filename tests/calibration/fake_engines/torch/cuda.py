@@ -77,6 +77,9 @@ def stream(which: Stream) -> Iterator[None]:
 def synchronize() -> None: ...
 
 
+def empty_cache() -> None: ...
+
+
 def set_device(index: int) -> None: ...
 
 
