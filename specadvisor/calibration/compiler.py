@@ -66,7 +66,7 @@ def require_loadable(capability: int, cuda_driver_version: int) -> None:
     found = version()
     if 0 < cuda_driver_version // 1000 < int(found.partition(".")[0]):
         driver = f"{cuda_driver_version // 1000}.{cuda_driver_version % 1000 // 10}"
-        hint = f"Update the driver, or: {extra_for_driver(cuda_driver_version)}."
+        hint = f"Update the driver, or: {extra_for_driver(cuda_driver_version)} and pip uninstall nvidia-cuda-nvrtc."
         raise InputError("NVRTC", found, f"one for the CUDA {driver} of this driver", hint)
     known = _nvrtc().nvrtcGetSupportedArchs()[1]
     if capability not in known:

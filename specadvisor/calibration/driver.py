@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from specadvisor.calibration import dependencies
-from specadvisor.errors import SpecadvisorError
+from specadvisor.errors import InputError, SpecadvisorError
 
 # Every stand-in driver of a test suite exports this symbol. A profile measured on one must never reach a user.
 STAND_IN_SYMBOL = "specadvisor_stand_in"
@@ -226,8 +226,10 @@ class Kernel:
 
 @contextlib.contextmanager
 def opened(ordinal: int = 0) -> Iterator[Device]:
-    """The device ``ordinal``, closed afterwards whatever happens."""
-    initialise()
+    """The device ``ordinal``, closed afterwards whatever happens; raises ``InputError`` for one that is not there."""
+    count = initialise()
+    if not 0 <= ordinal < count:
+        raise InputError("index", ordinal, f"0 to {count - 1}", "CUDA counts the GPUs that CUDA_VISIBLE_DEVICES lets it see.")
     device = Device.open(ordinal)
     try:
         yield device

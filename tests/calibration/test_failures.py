@@ -28,6 +28,12 @@ def test_a_driver_without_a_gpu(failing: Failing) -> None:
     assert "CUDA_VISIBLE_DEVICES" in done.stderr
 
 
+def test_a_gpu_that_is_not_there(failing: Failing) -> None:
+    done = failing("--index", "3")
+    assert done.returncode == 2
+    assert "index: 3 cannot be used; accepted: 0 to 0" in done.stderr
+
+
 def test_out_of_memory(failing: Failing) -> None:
     done = failing(STAND_IN_FAIL="cuMemAlloc:2")
     assert done.returncode == 1
