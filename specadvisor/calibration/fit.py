@@ -172,7 +172,7 @@ def usable_rows(gpu: Gpu, law: Law, rows: pd.DataFrame, format: str) -> tuple[pd
 def shape_folds(rows: pd.DataFrame, key: Sequence[str]) -> FloatArray:
     """Fold number of every row by a hash of its shape: the same on every machine, all rows of one shape together."""
     present = [name for name in key if name in rows.columns]
-    groups = rows.groupby(present, dropna=False, sort=True)
+    groups = rows.groupby(present if len(present) > 1 else present[0], dropna=False, sort=True)
     shapes = [shape if isinstance(shape, tuple) else (shape,) for shape in groups.groups]
     numbers = [zlib.crc32("/".join(f"{float(side):g}" for side in shape).encode()) % FOLDS for shape in shapes]
     return np.array(numbers)[groups.ngroup().to_numpy()]
