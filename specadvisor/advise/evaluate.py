@@ -163,8 +163,10 @@ def evaluate(
     spread = acceptance_sigma(length)
     base_prefill = plain.batch * plain.prefill_per_token_s
     base_others = (plain.batch - 1.0) * plain.prefill_per_token_s
-    throughput_sigma = log_ratio_sigma(plain.step, round_time, base_prefill, prefill_per_round, sigmas, spread, residual_sigma)
-    tpot_sigma = log_ratio_sigma(plain.step, round_time, base_others, others_per_round, sigmas, spread, residual_sigma)
+    sure = (sigmas, spread, residual_sigma)
+    verified = drafted.verified_tokens
+    throughput_sigma = log_ratio_sigma(plain.step, round_time, verified, base_prefill, prefill_per_round, *sure)
+    tpot_sigma = log_ratio_sigma(plain.step, round_time, verified, base_others, others_per_round, *sure)
     return Evaluation(
         k=k,
         concurrency=concurrency,

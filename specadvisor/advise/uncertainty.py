@@ -1,9 +1,9 @@
 """How sure a predicted speed-up is: operator errors, acceptance and what is left.
 
-A speed-up is a ratio of two times made of the same operators, so an operator that is 10% too slow in both cancels. With
-relative errors e_c that are independent between operators c::
+A speed-up is a ratio of two times made of the same operators, so most of what an operator is too slow by in both cancels.
+With relative errors e_c(step) and e_c(round) that are independent between operators c and correlated by r within one::
 
-    d ln(speedup) = sum_c (share_c(step) - share_c(round)) * e_c + share(round) * d ln AL + residual
+    d ln(speedup) = sum_c (share_c(step) * e_c(step) - share_c(round) * e_c(round)) + share(round) * d ln AL + residual
 
 where the shares are of the whole time per token (prefill included) and share(round) is the part that is not prefill.
 """
@@ -26,8 +26,13 @@ if TYPE_CHECKING:
 
 # Log standard deviation of a measured speed-up around a prediction whose operators and acceptance are right. Published
 # threads print 3-5% between repeats of one arm and up to 7-15% between boots and autotuning runs; a ratio has two arms.
-# With 0.10 about 80% of the published sweeps lie in the stated interval (docs/accuracy.md).
-RESIDUAL_SIGMA = 0.10
+# With 0.08 about 80% of the published sweeps lie in the stated interval (docs/accuracy.md).
+RESIDUAL_SIGMA = 0.08
+
+# How much less an operator's relative errors at M and at M * q rows go together for every doubling of q. Of matrix products
+# of unseen shapes each time is off by 5.1% (median), the ratio T(M q)/T(M) by 2.9-3.7, 4.1-4.8, 5.4 and 6.0% at q = 2, 4, 8
+# and 16 (benchmarks/kernel_accuracy.py): correlations 1 - (ratio / 5.1)^2 / 2 of about 0.79, 0.62, 0.44 and 0.31.
+DECORRELATION = 0.19
 
 # Median and p90 relative errors of the terms that have no fitted kernel law of their own: assumptions.
 UNFITTED = {
@@ -70,22 +75,32 @@ def acceptance_sigma(length: Range) -> FloatArray:
     return spread
 
 
+def same_operator(query_tokens: FloatArray) -> FloatArray:
+    """Correlation of an operator's relative error in a plain step with that in a pass over ``query_tokens`` per sequence."""
+    return np.asarray(np.clip(1.0 - DECORRELATION * np.log2(query_tokens), 0.0, 1.0))
+
+
 def log_ratio_sigma(
     base: StepTime,
     spec: StepTime,
+    query_tokens: FloatArray,
     base_prefill_s: FloatArray,
     spec_prefill_s: FloatArray,
     sigmas: Mapping[str, float],
     length_sigma: FloatArray,
     residual_sigma: float,
 ) -> FloatArray:
-    """Log standard deviation of the speed-up of ``spec`` over ``base`` (both per round, their prefill beside them)."""
+    """Log standard deviation of the speed-up of ``spec`` over ``base`` (both per round, their prefill beside them).
+
+    ``query_tokens`` are verified per sequence in ``spec``, one in ``base``.
+    """
     base_s, spec_s = base.total_s + base_prefill_s, spec.total_s + spec_prefill_s
     decode = spec.total_s / spec_s
     variance = residual_sigma**2 + (decode * length_sigma) ** 2
+    together = same_operator(query_tokens)
     for name in base.components.keys() | spec.components.keys():
-        share = base.components.get(name, 0.0) / base_s - spec.components.get(name, 0.0) / spec_s
-        variance = variance + (share * sigmas[name]) ** 2
+        step, round_ = base.components.get(name, 0.0) / base_s, spec.components.get(name, 0.0) / spec_s
+        variance = variance + sigmas[name] ** 2 * (step**2 + round_**2 - 2.0 * together * step * round_)
     prefill = base_prefill_s / base_s - spec_prefill_s / spec_s
     return np.sqrt(variance + (prefill * sigmas["prefill"]) ** 2)
 
