@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import mmap
+import sys
+
 import numpy as np
 import pytest
 from emulated_kernels import GXX, Case, attention_library, session_folder
@@ -61,3 +64,25 @@ def test_every_e4m3_value_survives_the_conversion(tmp_path_factory: pytest.TempP
     case.values = reference.from_e4m3(values)
     case.error(library)
     assert np.array_equal(reference.from_bf16(case.out).ravel(), reference.from_e4m3(values).ravel())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs memory that is not committed until it is touched")
+@pytest.mark.parametrize("page_size", [0, 16])
+def test_caches_past_four_gigabytes(page_size: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The third of three sequences lies 2^31 elements (4.3 GB) into K and V: as indices, no 32-bit integer reaches it."""
+    library = attention_library(session_folder(tmp_path_factory), 128, False)
+    variant = next(v for v in VARIANTS if v.head_dim == 128 and not v.kv_fp8)
+    lengths, kv_heads, capacity = [20, 33, 48], 8, 1 << 20
+    case = Case(np.random.default_rng(3), variant, query_tokens=2, heads=8, kv_heads=kv_heads, lengths=lengths, splits=2)
+    no_reserve = 0x4000
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | no_reserve
+    stores = [mmap.mmap(-1, len(lengths) * capacity * kv_heads * 128 * 2, flags=flags) for _ in range(2)]
+    far = [np.frombuffer(store, np.uint16).reshape(len(lengths), capacity, kv_heads, 128) for store in stores]
+    for target, source in zip(far, (case.k, case.v), strict=True):
+        target[:, : source.shape[1]] = source
+    case.params.k, case.params.v, case.params.capacity = far[0].ctypes.data, far[1].ctypes.data, capacity
+    if page_size:  # the same places, reached through page numbers
+        first = np.arange(len(lengths)) * (capacity // page_size)
+        table = np.ascontiguousarray(first[:, None] + np.arange(4), np.int32)
+        case.params.block_table, case.params.page_size, case.params.max_pages = table.ctypes.data, page_size, 4
+    assert case.error(library) < BF16_TOLERANCE
