@@ -21,10 +21,6 @@ from specadvisor.calibration.plan import AttentionPoint
 # Kernels that multiply an 8-bit cache in 8 bits round the probabilities to e4m3 too, by about 2.6% (root mean square).
 TOLERANCE = {"bf16": BF16_TOLERANCE, "fp8": 5e-2}
 BOTH = ("bf16", "fp8")
-_FA3_TILES = ((96, (192,)), (256, (128,)))
-_FLASHINFER_TILES = ((128, (16, 64, 128)), (256, (16, 64)))
-_TRTLLM_GEN_TILES = ((256, (8, 16, 32, 64, 128)),)
-_XQA_TILES = ((256, (16, 32)),)
 
 
 @dataclass(frozen=True)
@@ -39,12 +35,12 @@ class EngineKernel:
 
     engine: str
     module: str
-    name: str
     capabilities: tuple[int, int]
+    page: int
+    name: str
     prepare: Prepare
     tiles: tuple[tuple[int, tuple[int, ...]], ...]
-    page: int
-    formats: tuple[str, ...] = ("bf16",)
+    formats: tuple[str, ...] = BOTH
     heads_first: bool = False
     packs: bool = True
     narrow_query: bool = False
@@ -59,49 +55,40 @@ class EngineKernel:
         return self.prepare(make_operands(torch, self, point, sets, [point.context] * point.batch))
 
 
-_FA2: dict[str, Any] = {"tiles": ((256, (128,)),), "packs": False}
-_FA3: dict[str, Any] = {"tiles": _FA3_TILES, "formats": BOTH, "narrow_query": True}
-_TRTLLM_GEN: dict[str, Any] = {
-    "tiles": _TRTLLM_GEN_TILES, "formats": BOTH, "narrow_query": True, "heads_first": True,
+# What the kernels are, whoever calls them.
+_FA2: dict[str, Any] = {
+    "name": "FlashAttention-2", "tiles": ((256, (128,)),), "formats": ("bf16",), "packs": False,
 }  # fmt: skip
-_XQA: dict[str, Any] = {"tiles": _XQA_TILES, "formats": BOTH}
-
-
-def _vllm_fa2(capabilities: tuple[int, int]) -> EngineKernel:
-    return EngineKernel(
-        "vllm", "vllm.vllm_flash_attn", "FlashAttention-2", capabilities, calls.vllm_flash_attention_2, page=16, **_FA2
-    )
-
-
-def _flashinfer(engine: str, capabilities: tuple[int, int], page: int, formats: tuple[str, ...]) -> EngineKernel:
-    name, prepare = "FlashInfer paged", calls.flashinfer_paged
-    return EngineKernel(engine, "flashinfer", name, capabilities, prepare, _FLASHINFER_TILES, page, formats)
-
-
-def _trtllm_gen(engine: str, page: int) -> EngineKernel:
-    return EngineKernel(engine, "flashinfer", "trtllm-gen", (100, 109), calls.flashinfer_trtllm_gen, page=page, **_TRTLLM_GEN)
-
+_FA3: dict[str, Any] = {"name": "FlashAttention-3", "tiles": ((96, (192,)), (256, (128,))), "narrow_query": True}
+_FLASHINFER: dict[str, Any] = {
+    "name": "FlashInfer paged", "prepare": calls.flashinfer_paged, "tiles": ((128, (16, 64, 128)), (256, (16, 64))),
+}  # fmt: skip
+_TRTLLM_GEN: dict[str, Any] = {
+    "name": "trtllm-gen", "prepare": calls.flashinfer_trtllm_gen, "tiles": ((256, (8, 16, 32, 64, 128)),),
+    "heads_first": True, "narrow_query": True,
+}  # fmt: skip
+_XQA: dict[str, Any] = {"name": "XQA", "prepare": calls.flashinfer_xqa, "tiles": ((256, (16, 32)),)}
+_XQA_HOPPER = _XQA | {"tiles": ((256, (8, 16, 32, 64)),)}
+_FP8_ONLY = {"formats": ("fp8",)}
 
 KERNELS = (
+    EngineKernel("vllm", "vllm.vllm_flash_attn", (90, 90), 16, prepare=calls.vllm_flash_attention_3, **_FA3),
+    EngineKernel("vllm", "vllm.vllm_flash_attn", (80, 89), 16, prepare=calls.vllm_flash_attention_2, **_FA2),
+    EngineKernel("vllm", "vllm.vllm_flash_attn", (110, 129), 16, prepare=calls.vllm_flash_attention_2, **_FA2),
+    EngineKernel("vllm", "flashinfer", (100, 109), 16, **_TRTLLM_GEN),
+    EngineKernel("vllm", "flashinfer", (89, 89), 16, **_FLASHINFER | _FP8_ONLY),
+    EngineKernel("vllm", "flashinfer", (120, 129), 16, **_XQA | _FP8_ONLY),
+    EngineKernel("sglang", "sgl_kernel", (90, 90), 1, prepare=calls.sgl_flash_attention_3, **_FA3),
+    EngineKernel("sglang", "flashinfer", (100, 109), 64, **_TRTLLM_GEN),
+    EngineKernel("sglang", "flashinfer", (80, 89), 1, **_FLASHINFER),
+    EngineKernel("sglang", "flashinfer", (110, 129), 1, **_FLASHINFER),
+    EngineKernel("tensorrt_llm", "flashinfer", (90, 90), 32, **_XQA_HOPPER),
+    EngineKernel("tensorrt_llm", "flashinfer", (100, 109), 32, **_TRTLLM_GEN),
+    EngineKernel("tensorrt_llm", "flashinfer", (120, 129), 32, **_XQA),
+    EngineKernel("transformers", "flash_attn", (80, 129), 0, prepare=calls.flash_attention_2, **_FA2),
     EngineKernel(
-        "vllm", "vllm.vllm_flash_attn", "FlashAttention-3", (90, 90), calls.vllm_flash_attention_3, page=16, **_FA3
+        "transformers", "torch", (80, 129), 0, prepare=calls.torch_attention, **_FA2 | {"name": "torch attention"}
     ),
-    _vllm_fa2((80, 89)),
-    _vllm_fa2((110, 129)),
-    _trtllm_gen("vllm", 16),
-    _flashinfer("vllm", (89, 89), 16, ("fp8",)),
-    EngineKernel("vllm", "flashinfer", "XQA", (120, 129), calls.flashinfer_xqa, _XQA_TILES, 16, ("fp8",)),
-    EngineKernel("sglang", "sgl_kernel", "FlashAttention-3", (90, 90), calls.sgl_flash_attention_3, page=1, **_FA3),
-    _trtllm_gen("sglang", 64),
-    _flashinfer("sglang", (80, 89), 1, BOTH),
-    _flashinfer("sglang", (110, 129), 1, BOTH),
-    _trtllm_gen("tensorrt_llm", 32),
-    EngineKernel(
-        "tensorrt_llm", "flashinfer", "XQA", (90, 90), calls.flashinfer_xqa, ((256, (8, 16, 32, 64)),), 32, BOTH
-    ),
-    EngineKernel("tensorrt_llm", "flashinfer", "XQA", (120, 129), calls.flashinfer_xqa, page=32, **_XQA),
-    EngineKernel("transformers", "flash_attn", "FlashAttention-2", (80, 129), calls.flash_attention_2, page=0, **_FA2),
-    EngineKernel("transformers", "torch", "torch attention", (80, 129), calls.torch_attention, page=0, **_FA2),
 )  # fmt: skip
 
 
