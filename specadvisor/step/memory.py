@@ -94,8 +94,13 @@ def _verification_bytes(deployment: Deployment) -> float:
 def sequence_bytes(
     deployment: Deployment, memory: Memory, tokens: Any, *, slots: Any = 0, k: Any = 0, speculating: bool = False
 ) -> FloatArray:
-    """Bytes that one sequence of ``tokens`` tokens holds on a rank: its caches and its recurrent states."""
-    return cache_bytes(deployment, memory, tokens, slots) + state_bytes(deployment, memory, k, speculating)
+    """Bytes of the pool that one sequence of ``tokens`` tokens takes on a rank: its caches and its recurrent states.
+
+    ``slots``: KV slots beyond its tokens. Where states have a share of the pool of their own, the fuller part decides.
+    """
+    caches, states = cache_bytes(deployment, memory, tokens, slots), state_bytes(deployment, memory, k, speculating)
+    share = deployment.serving.states.pool_share if memory.state_bytes_per_slot else 0.0
+    return np.maximum(caches / (1.0 - share), states / share) if share else caches + states
 
 
 def state_bytes(deployment: Deployment, memory: Memory, k: Any, speculating: bool) -> FloatArray:
@@ -125,14 +130,10 @@ def admitted(
 ) -> FloatArray:
     """Requests that run at once out of ``concurrency``, each holding ``tokens`` tokens on average; the rest waits.
 
-    ``slots``: KV slots of each beyond its tokens. Bounded by the pool and by the engine's own limit on running requests; at
-    least 1 (raise on ``Memory.fits`` first). Where states have a share of the pool of their own, either part may bind.
+    Bounded by the pool and by the engine's own limit on running requests; at least 1 (raise on ``Memory.fits`` first).
     """
-    caches = cache_bytes(deployment, memory, tokens, slots)
-    states = state_bytes(deployment, memory, k, speculating)
-    share = deployment.serving.states.pool_share if memory.state_bytes_per_slot else 0.0
-    filled = np.maximum(caches / (1.0 - share), states / share) if share else caches + states
-    fitting = np.floor(memory.kv_pool_bytes / np.maximum(filled, 1e-9))
+    held = sequence_bytes(deployment, memory, tokens, slots=slots, k=k, speculating=speculating)
+    fitting = np.floor(memory.kv_pool_bytes / np.maximum(held, 1e-9))
     limit = deployment.serving.max_requests(deployment.gpu, speculating)
     return np.minimum(np.minimum(np.asarray(concurrency, dtype=float), np.maximum(fitting, 1.0)), limit)
 
