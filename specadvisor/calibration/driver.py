@@ -233,5 +233,10 @@ def opened(ordinal: int = 0) -> Iterator[Device]:
     device = Device.open(ordinal)
     try:
         yield device
+    except ValueError as error:  # what the bindings raise for an error code that is newer than they are
+        code, _, text = str(error).partition(" ")
+        if text != "is not a valid CUresult":
+            raise
+        raise CudaError("an error unknown to cuda-bindings", int(code), "Measuring") from error
     finally:
         device.close()

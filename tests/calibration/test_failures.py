@@ -52,6 +52,12 @@ def test_a_launch_fails_in_the_middle(failing: Failing) -> None:
     assert "719" in done.stderr
 
 
+def test_an_error_that_the_bindings_do_not_know(failing: Failing) -> None:
+    done = failing(STAND_IN_FAIL="cuMemAlloc:9999:5")
+    assert done.returncode == 1
+    assert "unknown to cuda-bindings (9999)" in done.stderr
+
+
 def test_a_kernel_that_cannot_be_loaded(failing: Failing) -> None:
     assert "Loading a kernel" in failing(STAND_IN_FAIL="cuModuleLoadData:209").stderr
 
@@ -167,6 +173,13 @@ def test_a_cublaslt_of_another_cuda_leaves_the_rest_measured(stand_in: StandIn) 
     assert operators == ["launch"]
     assert "status 1" in notes[0]
     assert "pip install 'specadvisor[gpu]'" in notes[0]
+
+
+def test_a_cublaslt_without_any_kernel_for_this_gpu(stand_in: StandIn) -> None:
+    code = "r = run(); result = [sorted({x.operator for x in r.rows}), r.notes]"
+    operators, notes = measure(stand_in, code, STAND_IN_LT_UNSUPPORTED="-1")  # type: ignore[misc]
+    assert "gemm" in operators  # fp8 is still there
+    assert notes == ["GEMM bf16: not measured, cuBLASLt 13.1.0 has no kernel for it on this GPU"]
 
 
 @pytest.mark.parametrize(("version", "formats"), [("120600", ["bf16", "fp8"]), ("120900", ["bf16", "fp8", "fp8_block"])])
