@@ -1,6 +1,6 @@
 """What nobody has published: GQA verify attention with several query tokens on a long cache, on one H200.
 
-    python benchmarks/gpu/h200.py --dry-run                 # the plan and its estimated time; needs no GPU
+    PYTHONPATH=. python benchmarks/gpu/h200.py --dry-run    # the plan and its estimated time; needs no GPU, not even installing
     python benchmarks/gpu/h200.py --out "$OUT"              # under four minutes on an H200
     python benchmarks/gpu/h200.py --out "$OUT" --small      # a corner of every section
 
