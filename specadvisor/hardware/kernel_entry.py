@@ -110,6 +110,7 @@ class KernelProfile:
     def find(self, operator: str, format: str, engine: str, kernel: str = "") -> KernelEntry:
         """The entry for exactly this, else the same format on another engine, else the family default (in that order).
 
+        Of several, what was measured goes before a stand-in, a user's own too; else the first listed.
         An entry that was measured with another engine comes back as ``sibling`` with the family's error if that is wider;
         ``only_this_engine`` in an entry's provenance keeps a kernel that is slow beyond its kind from being lent.
         """
@@ -127,9 +128,9 @@ class KernelProfile:
         own = [e for e in self.entries if e.operator == operator and e.format == format]
         family = [e for e in self.defaults if e.operator == operator and e.format == format]
         default = next((e for e in family if e.engine == engine), next((e for e in family if e.engine == ANY), None))
-        for entry in own:
-            if entry.engine in (engine, ANY) and kernel in ("", entry.kernel):
-                return entry
+        fitting = [e for e in own if e.engine in (engine, ANY) and kernel in ("", e.kernel)]
+        if fitting:
+            return min(fitting, key=lambda e: STATES.index(e.state))
         others = [e for e in own if not e.provenance.get("only_this_engine")]
         if others:
             return _from_other_engine(min(others, key=_preference), default)

@@ -157,3 +157,14 @@ def test_importing_the_package_does_not_import_nvml() -> None:
 
     code = "import sys, specadvisor.hardware as h; h.load_gpu('l4'); sys.exit('pynvml' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=profiles_dir().parent, check=False).returncode == 0
+
+
+def test_a_users_stand_in_does_not_hide_what_was_measured_of_the_engine() -> None:
+    shipped = load_gpu("h200_sxm").kernels
+    assert shipped is not None
+    measured = shipped.find("attention", "bf16", "vllm")
+    stand_in = replace(measured, engine="any", state="sibling", kernel="own", origin="user")
+    mine = replace(measured, kernel="mine", origin="user")
+    for first, expected in ((stand_in, measured), (mine, mine)):
+        assert KernelProfile("h200_sxm", (first, *shipped.entries)).find("attention", "bf16", "vllm") == expected
+    assert KernelProfile("h200_sxm", (stand_in,)).find("attention", "bf16", "vllm") == stand_in
