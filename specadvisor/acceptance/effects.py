@@ -1,27 +1,21 @@
-"""What moves acceptance away from the catalogue's condition: a factor on AL - 1, context length, language, another k.
+"""What moves acceptance away from the catalogue's condition: a factor on AL - 1, language, another k (context: ``context``).
 
 The temperature factors are data (``profiles/acceptance/temperature.csv``), computed from paired rows of the catalogue.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
 
+from specadvisor.acceptance.context import context_law
 from specadvisor.acceptance.shape import bisect, logit
 from specadvisor.acceptance.survival import Survival
 from specadvisor.errors import InputError
 from specadvisor.ranges import FloatArray
 
-# Drafters with positions of their own lose AL - 1 beyond the context they were trained on as exp(-(S - S_t) / (1.4 S_t)).
-# EAGLE-3 on Qwen3-8B, LongBench-v2 (speculators pull request 684): AL 2.30, 1.69, 1.29, 1.08 at 2k, 8k, 12k, 20k are met
-# within 0.06 with S_t = 4096; SPEED-Bench Table 10, AL 2.59 at 2k and 1.19 at 8k, with S_t = 2048.
-CONTEXT_SCALE = 1.4
-# Stable to 32k in SPEED-Bench figure 13 (MTP, draft models) and on MiniMax-M3 (EAGLE 3.1: 2.69 at 1k, 2.65 at 32k);
-# lookup drafters gain from context, by how much is not published.
-CONTEXT_STABLE = ("mtp", "draft_model", "eagle3_1", "pard", "mlp_speculator", "medusa", "ngram", "suffix", "rest",
-                  "lookahead", "token_recycling")  # fmt: skip
 # A round at a larger k starts after a rejection, so at harder text, more often: s_1 is .834 with one MTP step and .762
 # with eight (vLLM pull request 48892). Log of AL - 1 per unit of log((k_measured + 1) / (k + 1)).
 BIAS_PER_LOG_K = 0.06
@@ -48,20 +42,6 @@ def with_gain(curve: Survival, factor: float, k: int = 3) -> Survival:
     return replace(curve, s=survival(shift), tail=tail)
 
 
-def context_factor(kind: str, context: float, trained_context: float | None) -> tuple[float, str]:
-    """Factor on AL - 1 for ``context`` tokens, and a note; 1 for kinds that do not depend on it or if nothing is known."""
-    if not np.isfinite(context) or context < 0:
-        raise InputError("context", context, "a number of tokens of at least 0")
-    if kind in CONTEXT_STABLE:
-        return 1.0, ""
-    if trained_context is None:
-        return 1.0, "the context this drafter was trained on is not known: acceptance may fall steeply beyond it"
-    if context <= trained_context:
-        return 1.0, ""
-    factor = float(np.exp(-(context - trained_context) / (CONTEXT_SCALE * trained_context)))
-    return factor, f"context {context:g} is beyond the trained {trained_context:g}: AL - 1 times {factor:.2f}"
-
-
 # Away from the context where acceptance was measured: AL - 1 falls as a power of the context. DFlash paper, Table 4
 # (gov_report): AL 4.53 at 1k, 2.09 at 32k, so AL - 1 falls by 32**-0.34; EAGLE-3 falls faster past its trained context.
 CONTEXT_POWER = 0.34
@@ -70,9 +50,16 @@ SHORT_CONTEXT = 2048.0
 
 def context_shift(kind: str, context: float, measured_context: float) -> float:
     """Factor on AL - 1 at ``context`` where it was measured at ``measured_context`` (below 2k both count as 2k)."""
-    if kind in CONTEXT_STABLE or kind == "dflash2":
+    if context_law(kind).usual_trained is None:
         return 1.0
     return float((max(context, SHORT_CONTEXT) / max(measured_context, SHORT_CONTEXT)) ** -CONTEXT_POWER)
+
+
+def language_code(language: str) -> str:
+    """The first part of a language tag (``de`` of ``de-AT``); raises ``InputError`` for what is none."""
+    if not isinstance(language, str) or not re.fullmatch(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{1,8})*", language):
+        raise InputError("language", language, "a language tag such as en, de or zh-CN")
+    return re.split("[-_]", language.lower())[0]
 
 
 def language_note(kind: str, language: str) -> str:

@@ -9,7 +9,8 @@ from functools import cache
 import numpy as np
 
 from specadvisor.acceptance.catalogue import read_table
-from specadvisor.acceptance.effects import context_factor, language_note, with_gain
+from specadvisor.acceptance.context import context_factor, context_note
+from specadvisor.acceptance.effects import language_code, language_note, with_gain
 from specadvisor.acceptance.shape import KindShape, kind_shapes
 from specadvisor.acceptance.survival import REFERENCE_K, Survival
 from specadvisor.acceptance.workloads import parse_mix
@@ -77,7 +78,8 @@ def prior(
 
     Shares of a mix are shares of the output tokens. ``exclude_sources`` are substrings of source addresses (or source
     ids) whose rows must not take part: a prediction of that source's own measurements. ``context`` in tokens matters
-    beyond the drafter's ``trained_context``; a ``language`` other than ``en`` uses the multilingual level.
+    beyond the drafter's ``trained_context`` (None: its kind's usual one, see ``context.py``). A ``language`` other than
+    ``en`` uses the multilingual level.
     """
     kind = resolve("drafter", kind)
     mix = parse_mix(workload)
@@ -88,7 +90,7 @@ def prior(
     if k_max < 1:
         raise InputError("k_max", k_max, "at least 1")
     notes: list[str] = []
-    if language.lower().split("-")[0] != "en" and "multilingual" not in mix:
+    if language_code(language) != "en" and "multilingual" not in mix:
         notes.append(language_note(kind, language))
         mix = {"multilingual": 1.0}
     parts = [table.cells[kind, name] for name in mix]
@@ -103,9 +105,8 @@ def prior(
     )
     factor = 1.0 - (1.0 - table.temperature[kind]) * min(float(temperature), 1.0)
     if context is not None:
-        effect, note = context_factor(kind, context, trained_context)
-        factor *= effect
-        notes += [note] if note else []
+        factor *= float(context_factor(kind, context, trained_context))
+        notes += [note] if (note := context_note(kind, context, trained_context)) else []
     if factor != 1.0:
         curve = with_gain(curve, factor, REFERENCE_K)
     return Survival(curve.s[:k_max], curve.sigma, curve.source, tail=curve.tail, notes=tuple(notes))

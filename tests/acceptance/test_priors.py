@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from specadvisor.acceptance import parse_mix, prior
 from specadvisor.acceptance.catalogue import same_source
-from specadvisor.acceptance.effects import context_factor
+from specadvisor.acceptance.context import CONTEXT_LAWS, context_factor, context_law, context_note
 from specadvisor.acceptance.priors import shipped_table
 from specadvisor.errors import InputError
 from specadvisor.ids import DRAFTERS, WORKLOADS
@@ -100,24 +100,61 @@ def test_measurements_of_a_source_find_its_rows() -> None:
 
 
 def test_context_beyond_training_follows_the_published_decay() -> None:
-    """speculators pull request 684: EAGLE-3 on Qwen3-8B, AL 2.30, 1.69, 1.29, 1.08 at 2k, 8k, 12k, 20k."""
-    for context, length in ((8192, 1.69), (12288, 1.29), (20480, 1.08)):
-        factor, note = context_factor("eagle3", context, 4096)
-        assert 1 + 1.30 * factor == pytest.approx(length, abs=0.07)
-        assert note
-    assert context_factor("mtp", 32768, 4096) == (1.0, "")
-    assert context_factor("eagle3", 2048, 4096) == (1.0, "")
-    factor, note = context_factor("eagle3", 32768, None)
-    assert factor == 1.0
-    assert "not known" in note
+    """speculators pull request 684: EAGLE-3 on Qwen3-8B; SPEED-Bench Table 10: on Llama-3.3-70B, trained to 2k."""
+    lengths = 1 + 1.295 * context_factor("eagle3", [8192, 12288, 20480])
+    np.testing.assert_allclose(lengths, [1.69, 1.29, 1.08], atol=0.07)
+    assert float(1 + 1.59 * context_factor("eagle3", 8192, 2048)) == pytest.approx(1.19, abs=0.02)
     long = prior("eagle3", context=16384, trained_context=4096)
     assert float(long.acceptance_length(3)) < float(prior("eagle3").acceptance_length(3)) - 0.5
+    assert "is beyond the trained 4096" in long.notes[0]
+
+
+def test_dflash_fades_where_eagle_3_collapses() -> None:
+    """DFlash paper, Table 4, trained to 4k: AL - 1 over its value at 4k, on three sets at 8k and 16k and one at 32k."""
+    printed = {
+        8192: (3.46 / 3.91, 3.17 / 4.17, 2.32 / 2.93),
+        16384: (2.61 / 3.91, 2.57 / 4.17, 1.67 / 2.93),
+        32768: (1.09 / 2.93,),
+    }
+    for context, ratios in printed.items():
+        assert float(context_factor("dflash", context, 4096)) == pytest.approx(np.mean(ratios), abs=0.03)
+    assert float(context_factor("eagle3", 32768, 4096)) < 0.01
+    assert float(prior("dflash", context=16384, trained_context=4096).acceptance_length(7)) > 2.0
+
+
+@given(st.sampled_from(DRAFTERS), st.lists(st.floats(0, 2e5), min_size=2, max_size=6), st.sampled_from([None, 0, 2048, 40960]))
+def test_the_context_factor_is_one_inside_the_training_and_never_rises(
+    kind: str, contexts: list[float], trained: float | None
+) -> None:
+    contexts = sorted(contexts)
+    factor = context_factor(kind, contexts, trained)
+    assert factor.shape == (len(contexts),)
+    assert np.all((factor > 0) | (np.array(contexts) > 1e4))
+    assert np.all(np.diff(factor) <= 0)
+    known = trained or context_law(kind).usual_trained or np.inf
+    np.testing.assert_array_equal(factor[np.array(contexts) <= known], 1.0)
+
+
+def test_every_kind_has_a_context_law_with_its_source() -> None:
+    assert set(CONTEXT_LAWS) == set(DRAFTERS)
+    for kind, law in CONTEXT_LAWS.items():
+        assert law.source
+        assert law.state in ("published", "assumed")
+        assert (law.usual_trained is None) == (float(context_factor(kind, 1e6)) == 1.0)
+    assert context_note("mtp", 1e6) == ""
+    assert "assumed" in context_note("dflash", 32768)
+    with pytest.raises(InputError, match="context"):
+        context_factor("eagle3", [-1.0])
 
 
 def test_another_language_uses_the_multilingual_level() -> None:
     curve = prior("eagle3", "chat", language="de")
     np.testing.assert_allclose(curve.s, prior("eagle3", "multilingual").s)
     assert "language de" in curve.notes[0]
+    assert prior("eagle3", "chat", language="en-US").notes == ()
+    for bad in ("", "german?", None):
+        with pytest.raises(InputError, match="language"):
+            prior("eagle3", language=bad)  # type: ignore[arg-type]
 
 
 def test_priors_of_kinds_without_rows_are_wider() -> None:
