@@ -117,7 +117,7 @@ def _choices(gpu: Gpu, small: bool) -> list[Task]:
 def _torch(gpu: Gpu, small: bool) -> list[Task]:
     """Beside our kernel on the same points; the first task pays for the import."""
     tokens, places = (QUERY_TOKENS[::3], PLACES[:1]) if small else (QUERY_TOKENS, PLACES)
-    tasks = []
+    tasks: list[Task] = []
     for b, s in places:
         for g in GROUPS[:2]:
             points = tuple(AttentionPoint(b, q, s, g) for q in tokens)
@@ -128,7 +128,7 @@ def _torch(gpu: Gpu, small: bool) -> list[Task]:
 
 def _products(name: str, gpu: Gpu, small: bool) -> list[Task]:
     """One task per weight shape: all rows on one filled weight."""
-    rows = ROWS if name == "bf16" else FEW_ROWS
+    rows: tuple[int, ...] = ROWS if name == "bf16" else FEW_ROWS
     shapes, rows = (SHAPES[:1], rows[:3]) if small else (SHAPES, rows)
     width = 2 if name == "bf16" else 1
     tasks = []
@@ -174,7 +174,8 @@ def checks_s(kernels: int) -> float:
 
 def within(tasks: list[Task], seconds: float) -> tuple[list[Task], list[Task]]:
     """(kept, dropped) for ``seconds`` of measuring, if every task takes as long as estimated."""
-    kept, dropped = [], []
+    kept: list[Task] = []
+    dropped: list[Task] = []
     for task in tasks:
         fits = task.seconds <= seconds
         (kept if fits else dropped).append(task)
