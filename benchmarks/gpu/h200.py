@@ -79,9 +79,7 @@ class Session:
                 self.without.add(recipe.format)
                 if recipe.capabilities[0] <= self.device.compute_capability <= recipe.capabilities[1]:
                     self.run.notes.append(f"GEMM {recipe.format}: not measured, {error}")
-        for variant in CHECKED:
-            self.machine.attention.load(variant)
-        memory_bench.warm_up(bench)
+        self.machine.attention.load_all(CHECKED)
         self.sentinels.append(sentinels(self.machine))
         print(f"correctness: every kernel matches float64 ({self.seconds():.0f} s)", flush=True)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from specadvisor.calibration import compiler, reference
 from specadvisor.calibration.attention_kernel import VARIANTS, AttentionParams, Variant, choose_splits, choose_variant
 from specadvisor.calibration.checks import require
 from specadvisor.calibration.driver import Module
+from specadvisor.calibration.memory_bench import warm_up
 from specadvisor.calibration.operands import Bench
 from specadvisor.calibration.plan import AttentionPoint
 from specadvisor.calibration.rows import Row, row
@@ -20,6 +21,7 @@ from specadvisor.calibration.timing import Effort, measure
 
 KERNEL = "own split-KV kernel"
 _EFFORT = Effort(budget_s=0.1)
+WARM_UP_S = 0.1
 
 
 class Attention:
@@ -38,8 +40,19 @@ class Attention:
             kernel = module.kernel(variant.name, variant.threads, variant.shared_bytes)
             combine = module.kernel(f"{variant.name}_combine", variant.head_dim // 2)
             self._loaded[variant.name] = (kernel, combine, kernel.blocks_per_sm())
-            self._check(variant)
+            try:
+                self._check(variant)
+            except BaseException:
+                del self._loaded[variant.name]  # never timed without the check
+                raise
         return self._loaded[variant.name]
+
+    def load_all(self, variants: Iterable[Variant]) -> bool:
+        """Load what is not loaded yet; whether there was anything."""
+        missing = [v for v in variants if v.name not in self._loaded]
+        for variant in missing:
+            self.load(variant)
+        return bool(missing)
 
     def launch(self, variant: Variant, params: AttentionParams, stream: Any) -> None:
         """One attention, and the merge of its splits."""
@@ -121,10 +134,14 @@ def measure_attention(
     """(rows, notes); one allocation per point, freed before the next."""
     rows: list[Row] = []
     notes: list[str] = []
+    limit = bench.device.attributes.get("shared_bytes_per_block", 99 << 10)
+    variants = [v for v in dict.fromkeys(map(_variant, points)) if v.shared_bytes <= limit]
+    if attention.load_all(variants):
+        warm_up(bench, WARM_UP_S)  # compiling leaves the GPU idle, and its clocks may have fallen
     for point in points:
         step()
         variant = _variant(point)
-        if variant.shared_bytes > bench.device.attributes.get("shared_bytes_per_block", 99 << 10):
+        if variant not in variants:
             notes.append(f"{variant.name}: needs more shared memory than this GPU has, not measured")
             continue
         sets = bench.sets_that_fit(point.cache_bytes)
