@@ -12,6 +12,7 @@ import numpy as np
 from specadvisor.advise import limits
 from specadvisor.advise.case import Case
 from specadvisor.advise.recommendation import Curve, Load
+from specadvisor.drafters.facts import engine_facts
 from specadvisor.kernels import distinct_experts
 from specadvisor.model.architecture import Moe
 from specadvisor.step import Deployment
@@ -167,6 +168,21 @@ def _own_gpus(case: Case) -> str | None:
     )
 
 
+def _lookup(case: Case) -> str | None:
+    """What a miss costs, and where the engine itself would not look up."""
+    facts, engine, kind = engine_facts(), case.deployment.serving.id, case.drafter.kind
+    if not case.drafter.lookup or engine not in facts["padded_lookup"]["engines"]:
+        return None
+    text = f"{engine} verifies k + 1 rows of every request, also of those for which {kind} found nothing: misses are not free."
+    limit = facts["lookup_limit"].get(engine, {}).get(kind)
+    if limit and max(case.load.concurrency) / case.deployment.dp >= limit:
+        text += (
+            f" Its AUTO mode takes {kind} below {limit} requests only; at 32 SPEED-Bench measured 0.88x with AL 1.41 (70B) and "
+            "0.29x with AL 1.31 (gpt-oss-120b)."
+        )
+    return text
+
+
 def _lossy_rule(case: Case) -> str | None:
     return f"{case.drafter.name} changes the distribution of the output." if case.drafter.lossy else None
 
@@ -174,7 +190,7 @@ def _lossy_rule(case: Case) -> str | None:
 RULES: tuple[Callable[[Case], str | None], ...] = (
     _experts_grow, _no_free_rows, _sparse_per_token, _verify_cliff, _state_slots, _prefix_cache,
     _slower_first_token, limits.rows_cost, limits.past_graphs, limits.queueing, limits.admission_default, limits.beyond_context,
-    _short_training, _broken_pairing, _quantised_head, _power_limited, _greedy_drafts, _own_gpus, _lossy_rule,
+    _short_training, _broken_pairing, _quantised_head, _power_limited, _greedy_drafts, _own_gpus, _lookup, _lossy_rule,
 )  # fmt: skip
 
 

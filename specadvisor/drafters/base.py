@@ -10,10 +10,11 @@ import numpy as np
 
 from specadvisor.drafters.facts import Facts, drafter_facts, engine_facts, tree_engines
 from specadvisor.drafters.parts import Shape
+from specadvisor.drafters.round import Load, Round
 from specadvisor.drafters.tree import Tree, tree_survival
 from specadvisor.errors import InputError
 from specadvisor.formats import KV_BYTES, weight_format
-from specadvisor.model.architecture import Architecture, Layer, Linear, Recurrent
+from specadvisor.model.architecture import Architecture, Attention, Layer, Linear, Recurrent
 from specadvisor.model.sharding import layer_on_rank
 from specadvisor.ranges import FloatArray
 from specadvisor.serving import version_key
@@ -21,43 +22,13 @@ from specadvisor.step.layers import linear_time
 from specadvisor.step.target import target_step
 from specadvisor.step.time import StepTime
 
+# What the answer says of a technique that nobody serves.
+NO_ENGINE = "in no serving engine yet; priced as published"
+
 if TYPE_CHECKING:
     from specadvisor.drafters.modifiers.base import Modifier
     from specadvisor.serving import ServingEngine
     from specadvisor.step.deployment import Deployment
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """What one round is asked for; the arrays broadcast. ``accepted``: tokens the last round emitted, bonus included."""
-
-    batch: FloatArray
-    k: FloatArray
-    context: FloatArray
-    accepted: FloatArray
-
-
-@dataclass(frozen=True, slots=True)
-class Round:
-    """One speculation round without the target's forward pass.
-
-    ``draft``: exposed drafting time (kernels, launches). ``verified_tokens``: query tokens per sequence in the target's
-    pass. ``cpu_s``: exposed drafting on the CPU. ``round_overhead_s``: the engine's own bookkeeping per round. A round
-    takes ``target_step(verified_tokens) + draft + overhead``. ``acceptance_length`` is set where the round itself decides
-    it (adaptive verification), else None: AL(k) of the survival curve holds. ``extra_gpus`` run only for drafting.
-    """
-
-    draft: StepTime
-    verified_tokens: FloatArray
-    cpu_s: FloatArray = field(default_factory=lambda: np.zeros(()))
-    round_overhead_s: FloatArray = field(default_factory=lambda: np.zeros(()))
-    acceptance_length: FloatArray | None = None
-    extra_gpus: int = 0
-
-    @property
-    def overhead(self) -> StepTime:
-        """Host and CPU time of the round, as a component."""
-        return StepTime({"host": np.asarray(self.cpu_s + self.round_overhead_s, dtype=float)})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,12 +37,15 @@ class Drafter:
 
     ``layers`` are the drafter's own, ``inputs`` run on rows that carry target features, ``step_linears`` on every row of
     every pass, ``extra`` are further resident matrices. ``head`` is what a drafting pass projects with; it is resident
-    only where ``owns_head``. ``writes_ahead``: a drafting pass writes keys and values past the last token.
+    only where ``owns_head``; ``head_rows`` are those of the head that its acceptance was measured with, where a modifier
+    gave it another (0: ``head`` is that one). ``writes_ahead``: a drafting pass writes keys and values past the last token.
+    ``lookup``: it copies text that it finds, or proposes nothing. ``temperature``: the sampling it is asked about.
     ``ranks``/``kv_format`` describe the deployment it was bound to (``on``). A subclass without fields of its own needs no
     second ``dataclass`` decorator, which would cost 2 ms of every start.
     """
 
     kind: ClassVar[str]
+    lookup: ClassVar[bool] = False
     needs_target_states: ClassVar[bool] = True
     writes_ahead: ClassVar[bool] = True
 
@@ -84,6 +58,7 @@ class Drafter:
     extra: tuple[Linear, ...] = ()
     head: Linear | None = None
     owns_head: bool = False
+    head_rows: int = 0
     copies: int = 1
     embedding_parameters: int = 0
     k_max: int = 16
@@ -95,6 +70,7 @@ class Drafter:
     ranks: int = 1
     kv_format: str = ""
     from_file: bool = False
+    temperature: float = 0.0
 
     # --- cost of a round -------------------------------------------------------------------------------------------
 
@@ -136,7 +112,7 @@ class Drafter:
         rule = engine_facts()["without_overlap"].get(deployment.serving.id)
         if deployment.async_scheduling is not None or not rule or self.kind not in rule["kinds"]:
             return deployment
-        old = version_key(deployment.serving.version) < version_key(rule["until"])
+        old = "until" not in rule or version_key(deployment.serving.version) < version_key(rule["until"])
         return replace(deployment, async_scheduling=False) if old else deployment
 
     def rolls_back_states(self, serving: ServingEngine) -> bool:
@@ -240,8 +216,25 @@ class Drafter:
 
     @property
     def lossy(self) -> bool:
-        """True where a modifier changes the distribution of the output."""
-        return any(modifier.lossy for modifier in self.modifiers)
+        """True where a modifier changes the distribution of the output at this ``temperature``."""
+        return any(modifier.changes_output(self.temperature) for modifier in self.modifiers)
+
+    @property
+    def acceptance_kind(self) -> str:
+        """The kind whose published acceptance holds for this drafter."""
+        return self.kind
+
+    @property
+    def trained_context(self) -> int | None:
+        """Tokens of context that its config says it was trained on; None where it states none, or copies the target's."""
+        stated = self.shape.trained_context if self.shape else 0
+        copied = not (self.shape and self.shape.rope_scaled) and 0 < self.model.max_context <= stated
+        return None if copied else stated or None
+
+    def keys_seen(self, context: float) -> float:
+        """Keys that its attention reads at ``context``: all of them, unless every layer has a window."""
+        windows = [la.mixer.window for la in self.layers if isinstance(la.mixer, Attention)]
+        return min(context, float(max(windows))) if windows and all(windows) else context
 
     def survival(self, survival: FloatArray, *, workload: str = "mixed", temperature: float = 0.0) -> FloatArray:
         """s_1..s_kmax after the effect of the tree and the modifiers (a tree returns one entry per level)."""
@@ -255,7 +248,7 @@ class Drafter:
     def legality(self, model: Architecture, serving: ServingEngine) -> str | None:
         """None if this drafter can run for ``model`` on ``serving``, else the reason in one sentence."""
         support = serving.supports(self.kind)
-        if not support.supported:
+        if not support.supported and not self.facts.research:
             return f"{serving.id} does not run {self.kind} ({support.note})"
         if self.tree and serving.id not in tree_engines(self.tree):
             return f"{serving.id} verifies chains; such trees run on {', '.join(tree_engines(self.tree))}"
@@ -269,10 +262,10 @@ class Drafter:
         """Whether a drafted token id means the same token to the target; False: the engine has to translate."""
         return True
 
-    def notes(self, serving: ServingEngine) -> tuple[str, ...]:
-        """Assumptions, and modifiers that are priced though this engine does not ship them."""
-        missing = (modifier.note(serving) for modifier in self.modifiers)
-        return (*self.assumptions, *(text for text in missing if text))
+    def not_shipped(self, serving: ServingEngine) -> tuple[str, ...]:
+        """One sentence for each part that is priced as published though ``serving`` cannot run it; empty where it runs."""
+        family = (f"{self.kind} is {NO_ENGINE}",) if self.facts.research else ()
+        return (*family, *(text for modifier in self.modifiers if (text := modifier.note(serving))))
 
     def mismatch(self, model: Architecture) -> str | None:
         """None if the drafter's shapes go with ``model``, else what does not."""

@@ -20,6 +20,8 @@ _KINDS = {
     "MLPSpeculatorPreTrainedModel": "mlp_speculator",
     "ArcticMLPSpeculatorPreTrainedModel": "mlp_speculator", "ArcticLSTMSpeculatorPreTrainedModel": "mlp_speculator",
 }  # fmt: skip
+# Families whose files may look alike.
+_ONE_FILE = ({"eagle", "eagle2"}, {"eagle3", "eagle3_1", "p_eagle"}, {"dflash", "dflash2"}, {"draft_model", "pard"})
 _SPECULATORS = {"eagle3": "eagle3", "peagle": "p_eagle", "dflash": "dflash", "dflash2": "dflash2", "dspark": "dspark"}
 
 
@@ -44,11 +46,7 @@ def classify(config: Mapping[str, Any]) -> str:
     EAGLE-1 files are one-layer Llama configs without a draft vocabulary; a fragment with only a draft vocabulary
     (ModelOpt) overrides an EAGLE-3 default.
     """
-    speculators = config.get("speculators_config") or {}
-    if isinstance(speculators, Mapping) and speculators.get("algorithm") in _SPECULATORS:
-        return _SPECULATORS[speculators["algorithm"]]
-    architecture = (config.get("architectures") or [""])[0]
-    kind = _KINDS.get(architecture, "")
+    kind = named_kind(config)
     if not kind and "draft_vocab_size" in config:
         kind = "eagle3"
     if not kind and config.get("num_hidden_layers") == 1:
@@ -56,6 +54,22 @@ def classify(config: Mapping[str, Any]) -> str:
     if kind == "eagle3" and (config.get("fc_norm") or config.get("norm_output")):
         kind = "eagle3_1"
     return kind or "draft_model"
+
+
+def named_kind(config: Mapping[str, Any]) -> str:
+    """The family that a config names by its algorithm or its architecture; empty where it names none."""
+    speculators = config.get("speculators_config") or {}
+    if isinstance(speculators, Mapping) and speculators.get("algorithm") in _SPECULATORS:
+        return _SPECULATORS[speculators["algorithm"]]
+    return _KINDS.get((config.get("architectures") or [""])[0], "")
+
+
+def check_kind(kind: str, config: Mapping[str, Any], source: str) -> None:
+    """Raise ``InputError`` where ``kind`` is said of a config that names another family."""
+    named = named_kind(config)
+    if named and named != kind and not any({named, kind} <= group for group in _ONE_FILE):
+        accepted = f"{named}:{source}, or the path alone"
+        raise InputError("drafter", f"{kind}:{source}", accepted, f"The file names the kind {named}.")
 
 
 def stated_sizes(config: Mapping[str, Any], source: str = "drafter config") -> dict[str, Any]:
@@ -82,6 +96,11 @@ def stated_sizes(config: Mapping[str, Any], source: str = "drafter config") -> d
         "modules": next((config[name] for name in counts if config.get(name)), None),
         "trained_context": text.get("max_position_embeddings"),
     }
+    scaling = text.get("rope_scaling")
+    stretched = scaling if isinstance(scaling, Mapping) and "yarn" in (scaling.get("type"), scaling.get("rope_type")) else {}
+    original, factor = stretched.get("original_max_position_embeddings"), stretched.get("factor")
+    if isinstance(original, int) and isinstance(factor, int | float) and factor >= 1:
+        sizes["trained_context"] = int(original * factor)
     for name, value in sizes.items():
         if value is None:
             continue
@@ -98,6 +117,8 @@ def stated_sizes(config: Mapping[str, Any], source: str = "drafter config") -> d
         )
     if "tie_word_embeddings" in config:
         stated["tied"] = bool(config["tie_word_embeddings"])
+    if stretched:
+        stated["rope_scaled"] = True
     if (config.get("architectures") or [""])[0] == "QwenDFlareDraftModel":
         stated["mixing"] = True
     return stated

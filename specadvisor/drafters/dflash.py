@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from specadvisor.drafters.base import Drafter, Load, Round
+from specadvisor.drafters.base import Drafter
 from specadvisor.drafters.parts import Shape, context_projections, decoder_layers
+from specadvisor.drafters.round import Load, Round
 from specadvisor.drafters.shapes import family_shape
 from specadvisor.model.architecture import Architecture, Layer, Linear
 from specadvisor.ranges import FloatArray

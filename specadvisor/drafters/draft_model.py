@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from specadvisor.drafters.base import Load, Round
 from specadvisor.drafters.facts import engine_facts
 from specadvisor.drafters.parts import Shape, decoder_layers, target_attention
+from specadvisor.drafters.round import Load, Round
 from specadvisor.drafters.sequential import SequentialDrafter
 from specadvisor.model.architecture import Architecture, Linear
 from specadvisor.step.head import head_time, sampling_time

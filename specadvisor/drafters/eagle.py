@@ -23,6 +23,11 @@ class Eagle2(Eagle):
 
     kind = "eagle2"
 
+    @property
+    def acceptance_kind(self) -> str:
+        """Without its tree it is EAGLE-1."""
+        return self.kind if self.tree else Eagle.kind
+
 
 PAPER_TREE = Tree(topk=10, steps=6, tokens=60)
 

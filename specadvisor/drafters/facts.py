@@ -42,7 +42,7 @@ class Source:
 class Facts:
     """One technique in words. ``shape`` holds the usual sizes that a config may override; ``operating_text`` says what a
 
-    modifier adds to running its drafter (drafters have a class).
+    modifier adds to running its drafter (drafters have a class). ``research``: a family that no serving engine runs.
     """
 
     id: str
@@ -52,6 +52,7 @@ class Facts:
     acceptance: str
     legality: str
     sources: tuple[Source, ...]
+    research: bool = False
     operating_class: int = 0
     operating_text: str = ""
     training_class: str = "none"

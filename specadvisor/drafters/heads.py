@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from specadvisor.drafters.base import Drafter, Load, Round
+from specadvisor.drafters.base import Drafter
+from specadvisor.drafters.round import Load, Round
 from specadvisor.drafters.shapes import family_shape
 from specadvisor.model.architecture import Architecture, Linear
 from specadvisor.step.head import head_time, sampling_time

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from specadvisor.drafters.base import Load, Round
 from specadvisor.drafters.facts import drafter_facts, engine_facts
 from specadvisor.drafters.parts import Shape, decoder_layers, target_attention
+from specadvisor.drafters.round import Load, Round
 from specadvisor.drafters.sequential import SequentialDrafter
 from specadvisor.drafters.shapes import family_shape
 from specadvisor.errors import InputError

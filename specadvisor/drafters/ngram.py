@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from specadvisor.drafters.base import Drafter, Load, Round
-from specadvisor.drafters.facts import drafter_facts
+from specadvisor.drafters.base import Drafter
+from specadvisor.drafters.facts import drafter_facts, engine_facts
+from specadvisor.drafters.round import Load, Round
 from specadvisor.model.architecture import Architecture
 from specadvisor.ranges import FloatArray
 from specadvisor.step.time import StepTime
@@ -22,13 +23,15 @@ if TYPE_CHECKING:
 class Ngram(Drafter):
     """Prompt lookup: copy the k tokens that followed the last match. No weights, no cache.
 
-    A step without a match verifies one token and drafts nothing, so the mean number of drafts is P(hit) * k. Acceptance is
-    two numbers, P(hit) and the length given a hit; ``precision`` is accepted over drafted tokens given a hit (published
-    conditionals .8-.97 on copying loads, lower elsewhere), so drafts = min(k, (AL - 1) / precision). CPU time: about 1e-5 s
-    per sequence.
+    A step without a match drafts nothing, so the mean number of drafts is P(hit) * k. Acceptance is two numbers, P(hit) and
+    the length given a hit; ``precision`` is accepted over drafted tokens given a hit (published conditionals .8-.97 on copying
+    loads, lower elsewhere), so drafts = min(k, (AL - 1) / precision). Engines that verify k + 1 rows of every sequence pay for
+    the misses, too. CPU time: about 1e-5 s per sequence, more where an
+    engine's own look-up was seen to take more.
     """
 
     kind = "ngram"
+    lookup = True
     needs_target_states = False
     writes_ahead = False
 
@@ -38,9 +41,11 @@ class Ngram(Drafter):
 
     def draft(self, deployment: Deployment, load: Load) -> Round:
         batch, k, accepted = load.batch, load.k, load.accepted
-        proposed = self.proposed(k, accepted)
-        cpu = batch * (self.seconds_per_sequence + self.seconds_per_token * proposed)
-        return Round(StepTime(), 1.0 + proposed, cpu_s=cpu)
+        proposed, engine = self.proposed(k, accepted), deployment.serving.id
+        python_s = engine_facts()["lookup_host"].get(engine, {}).get(self.kind, 0.0)
+        cpu = batch * (max(self.seconds_per_sequence, python_s) + self.seconds_per_token * proposed)
+        padded = engine in engine_facts()["padded_lookup"]["engines"]
+        return Round(StepTime(), 1.0 + (self.verified_drafts(k) if padded else proposed), cpu_s=cpu)
 
     def proposed(self, k: FloatArray, accepted: FloatArray) -> FloatArray:
         """Mean drafted tokens that are verified."""

@@ -25,7 +25,7 @@ class Shape:
 
     ``taps``: target layers whose hidden states are fused. ``windows``: keys seen per layer, 0 = all.
     ``block``: rows of one block pass as trained (0 = not a block drafter). ``rank``/``gru``: sequential low-rank heads.
-    ``trained_context``: longest context it was trained for, 0 = not stated.
+    ``trained_context``: longest context it was trained for, 0 = not stated; ``rope_scaled``: stretched by YaRN to it.
     """
 
     hidden: int
@@ -48,6 +48,7 @@ class Shape:
     tied: bool = True
     mixing: bool = False
     trained_context: int = 0
+    rope_scaled: bool = False
 
     def window(self, layer: int) -> int:
         return self.windows[layer] if layer < len(self.windows) else 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from specadvisor.drafters import (
     dflash,
@@ -22,7 +22,7 @@ from specadvisor.drafters import (
     target_only,
 )
 from specadvisor.drafters.base import Drafter
-from specadvisor.drafters.config import classify, read_config, stated_sizes
+from specadvisor.drafters.config import check_kind, classify, read_config, stated_sizes
 from specadvisor.drafters.engines import as_run_by
 from specadvisor.drafters.siblings import load_small, sibling
 from specadvisor.drafters.tree import Tree, parse_tree
@@ -80,14 +80,17 @@ def load_drafter(
     """A drafter for ``model``.
 
     ``kind_or_path``: a kind (``eagle3``: the family's usual shape, said in ``assumptions``), a path to a drafter's
-    config.json (its kind is read off it), ``kind:path``, or ``draft_model:<built-in model or path>``. ``config`` gives the
-    path or the parsed config beside a kind. ``tree``: ``topk4/steps4/tokens8``. Raises ``InputError`` for unknown kinds,
-    unreadable files and sizes that are not positive whole numbers.
+    config.json (its kind is read off it), ``kind:path`` (refused where the file names another kind), or
+    ``draft_model:<built-in model or path>``. ``config`` gives the path or the parsed config beside a kind. ``tree``:
+    ``topk4/steps4/tokens8``. Raises ``InputError`` for unknown kinds, unreadable files and sizes that are not positive whole
+    numbers.
     """
     kind, path = _split(kind_or_path)
     source: str | Path | Mapping[str, Any] | None = path if config is None else config
     if not kind:
         kind = classify(read_config(str(source)))
+    elif isinstance(source, Mapping) or _is_config(source):
+        check_kind(kind, source if isinstance(source, Mapping) else read_config(source), _words(source))
     label = name or _label(kind, source)
     if kind in ("draft_model", "pard"):
         drafter = _small_model(kind, model, source, label)
@@ -149,6 +152,17 @@ def _split(text: str) -> tuple[str, str | None]:
 
 def _label(kind: str, source: Any) -> str:
     return f"{kind} ({Path(source).name.removesuffix('.json')})" if isinstance(source, str | Path) else kind
+
+
+def _is_config(source: Any) -> TypeGuard[str | Path]:
+    """True for the path of a config.json; a draft model may also be a GGUF file, a shipped name or a loaded model."""
+    if not isinstance(source, str | Path):
+        return False
+    return (Path(source) / "config.json").is_file() or (Path(source).suffix == ".json" and Path(source).is_file())
+
+
+def _words(source: Any) -> str:
+    return str(source) if isinstance(source, str | Path) else "config"
 
 
 def _is_target(config: Mapping[str, Any], kind: str) -> bool:

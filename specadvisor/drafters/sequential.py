@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from specadvisor.drafters.base import Drafter, Load, Round
+from specadvisor.drafters.base import Drafter
 from specadvisor.drafters.facts import engine_facts
+from specadvisor.drafters.round import Load, Round
 from specadvisor.model.architecture import Linear
 from specadvisor.ranges import FloatArray
 from specadvisor.serving import ServingEngine, version_key

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from specadvisor.drafters.base import Drafter, Load, Round
+from specadvisor.drafters.base import Drafter
 from specadvisor.drafters.facts import drafter_facts
+from specadvisor.drafters.round import Load, Round
 from specadvisor.model.architecture import Architecture
 from specadvisor.ranges import FloatArray
 from specadvisor.step.time import StepTime

@@ -36,8 +36,11 @@ class Tree:
 
         A beam of ``topk`` offers 1 + topk + (k - 1) * topk**2 nodes (EAGLE-2: every kept node proposes topk children).
         """
-        offered = 1.0 + self.topk + (np.asarray(k, float) - 1.0) * self.topk**2
-        return np.minimum(float(self.tokens), offered)
+        return np.minimum(float(self.tokens), self.offered(k))
+
+    def offered(self, k: Any) -> FloatArray:
+        """Nodes of a beam of depth ``k``, the root included."""
+        return 1.0 + self.topk + (np.asarray(k, float) - 1.0) * self.topk**2
 
 
 def parse_tree(text: str) -> Tree | None:
@@ -48,7 +51,7 @@ def parse_tree(text: str) -> Tree | None:
     text = text.strip().lower()
     if text in ("", "chain"):
         return None
-    match = re.fullmatch(r"(?:topk(\d+)|(ddtree))/steps(\d+)/tokens(\d+)", text)
+    match = re.fullmatch(r"(?:topk([0-9]+)|(ddtree))/steps([0-9]+)/tokens([0-9]+)", text)
     if not match:
         raise InputError("tree", text, "chain, or a tree such as topk4/steps3/tokens8 or ddtree/steps15/tokens22")
     topk, best_first, steps, tokens = int(match[1] or 0), bool(match[2]), int(match[3]), int(match[4])
@@ -58,7 +61,10 @@ def parse_tree(text: str) -> Tree | None:
         return Tree(topk=16, steps=steps, tokens=tokens + 1, best_first=True)
     if topk < 1:
         raise InputError("tree", text, "a width of at least 1")
-    return None if topk == 1 else Tree(topk, steps, tokens)
+    shape = Tree(topk, steps, tokens)
+    if tokens > (most := shape.offered(steps)):
+        raise InputError("tree", text, f"at most {most:.0f} tokens for this width and depth, the root included")
+    return None if topk == 1 else shape
 
 
 def tree_survival(survival: FloatArray, tree: Tree) -> FloatArray:

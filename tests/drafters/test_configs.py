@@ -132,3 +132,33 @@ def test_unreadable_files_are_refused(qwen8b: Architecture, tmp_path: Path) -> N
             load_drafter(str(tmp_path / path), qwen8b)
     with pytest.raises(InputError, match="Did you mean eagle3"):
         load_drafter("eagle33", qwen8b)
+
+
+def test_a_kind_that_the_file_contradicts_is_refused(qwen8b: Architecture) -> None:
+    block, head = CONFIGS / "qwen3-8b-dflash.json", CONFIGS / "qwen3-8b-eagle3.json"
+    for text in (f"eagle3:{block}", f"dflash:{head}", f"draft_model:{head}"):
+        with pytest.raises(InputError, match="names the kind"):
+            load_drafter(text, qwen8b)
+    assert load_drafter(f"dflash:{block}", qwen8b).kind == "dflash"
+    assert load_drafter(f"eagle2:{CONFIGS / 'eagle1-llama3-8b.json'}", qwen8b).kind == "eagle2"
+
+
+@pytest.mark.parametrize(
+    ("name", "trained"),
+    [("llama3-8B-eagle3", 2048), ("qwen3-8b-eagle3", None), ("torchspec-kimi_k25_eagle3", 262144)],
+)
+def test_trained_context(name: str, trained: int | None, qwen8b: Architecture) -> None:
+    """Stated below the target's own; copied from the target: not known; stretched by YaRN: as far as that."""
+    assert qwen8b.max_context == 40960
+    drafter = load_drafter(str(CONFIGS / f"{name}.json"), qwen8b)
+    assert drafter.trained_context == trained
+
+
+def test_a_window_limits_the_keys_seen(qwen8b: Architecture) -> None:
+    from specadvisor.drafters.modifiers import parse_modifier
+
+    drafter = load_drafter(str(CONFIGS / "llama3-8B-eagle3.json"), qwen8b)
+    assert drafter.keys_seen(8192.0) == 8192.0
+    assert drafter.with_modifiers([parse_modifier("draft-window=2048")]).keys_seen(8192.0) == 2048.0
+    mixed = load_drafter(str(CONFIGS / "qwen3.6-27b-dflash.json"), qwen8b)
+    assert mixed.keys_seen(8192.0) == 8192.0

@@ -271,3 +271,20 @@ def test_tensorrt_llm_drafted_with_a_second_model_in_passes_of_its_executor(qwen
         else:
             at_least = k * old.serving.host_s
             assert at_least < before - after < at_least + drafter.layer_count * old.serving.eager_layer_s
+
+
+@pytest.mark.parametrize(("engine", "rows"), [("vllm", 2.0), ("llama_cpp", 2.0), ("sglang", 6.0), ("tensorrt_llm", 6.0)])
+def test_what_a_look_up_verifies_where_it_finds_nothing(
+    engine: str, rows: float, qwen8b: Architecture, deploy: MakeDeployment
+) -> None:
+    """1.6 tokens a round at a precision of 0.6 are one draft on average; padded engines verify all k + 1 rows."""
+    done = load_drafter("ngram", qwen8b).round(deploy(qwen8b, id=engine), 32.0, 5.0, 100.0, 1.6)
+    assert float(done.verified_tokens) == pytest.approx(rows)
+
+
+def test_tensorrt_llm_looks_up_in_python_and_without_overlap(qwen8b: Architecture, deploy: MakeDeployment) -> None:
+    drafter = load_drafter("ngram", qwen8b)
+    there = deploy(qwen8b, id="tensorrt_llm", version="1.4.0")
+    assert drafter.scheduled(there).async_scheduling is False
+    seconds = [float(drafter.round(one, 32.0, 3.0, 100.0, 1.4).cpu_s) for one in (deploy(qwen8b), there)]
+    assert seconds[1] > 20 * seconds[0]

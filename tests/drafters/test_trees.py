@@ -29,7 +29,19 @@ def test_parsing() -> None:
     assert float(ddtree.verified(15)) == 23
 
 
-@pytest.mark.parametrize("text", ["topk4", "topk4/steps0/tokens8", "topk0/steps3/tokens4", "4/4/8", "topk4/steps4/tokens1"])
+@pytest.mark.parametrize(
+    "text",
+    [  # the last three: more nodes than the width offers, and digits of another script
+        "topk4",
+        "topk4/steps0/tokens8",
+        "topk0/steps3/tokens4",
+        "4/4/8",
+        "topk4/steps4/tokens1",
+        "topk2/steps2/tokens8",
+        "topk1/steps3/tokens5",
+        "topk\u0664/steps4/tokens8",
+    ],
+)
 def test_bad_shapes(text: str) -> None:
     with pytest.raises(InputError):
         parse_tree(text)

@@ -15,7 +15,8 @@ from specadvisor.ranges import FloatArray
 from specadvisor.step.target import target_step
 
 if TYPE_CHECKING:
-    from specadvisor.drafters.base import Drafter, Load, Round
+    from specadvisor.drafters.base import Drafter
+    from specadvisor.drafters.round import Load, Round
     from specadvisor.serving import ServingEngine
     from specadvisor.step.deployment import Deployment
 

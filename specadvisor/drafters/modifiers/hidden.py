@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from specadvisor.drafters.base import Load
 from specadvisor.drafters.modifiers.adaptive import flat_survival, per_k
-from specadvisor.drafters.modifiers.base import Modifier
+from specadvisor.drafters.modifiers.base import Modifier, whole_number
+from specadvisor.drafters.round import Load
 from specadvisor.errors import InputError
 from specadvisor.ranges import FloatArray
 from specadvisor.step.target import target_step
 from specadvisor.step.time import StepTime
 
 if TYPE_CHECKING:
-    from specadvisor.drafters.base import Drafter, Round
+    from specadvisor.drafters.base import Drafter
+    from specadvisor.drafters.round import Round
     from specadvisor.serving import ServingEngine
     from specadvisor.step.deployment import Deployment
 
@@ -43,7 +44,7 @@ class HiddenDraft(Modifier):
         """Continuations per sequence that are drafted ahead."""
         raise NotImplementedError
 
-    def hit(self, load: Load, curve: FloatArray) -> FloatArray:
+    def hit(self, load: Load, curve: FloatArray, temperature: float) -> FloatArray:
         """P(one sequence's outcome was drafted for)."""
         raise NotImplementedError
 
@@ -51,7 +52,7 @@ class HiddenDraft(Modifier):
         curve = flat_survival(load.k, load.accepted) if survival is None else np.asarray(survival, dtype=float)
         ahead = drafter.draft(drafter.placed(deployment), replace(load, batch=load.batch * self.branches(load.k))).draft.total_s
         verify = target_step(deployment, load.batch, current.verified_tokens, load.context, host=False).total_s
-        miss = 1.0 - self.hit(load, curve) ** load.batch
+        miss = 1.0 - self.hit(load, curve, drafter.temperature) ** load.batch
         waiting = StepTime({"host": np.maximum(0.0, ahead - verify)})
         return replace(current, draft=current.draft.scaled(miss) + waiting, extra_gpus=drafter.draft_tp or 1)
 
@@ -60,30 +61,34 @@ class HiddenDraft(Modifier):
 class SpeculativeSpeculation(HiddenDraft):
     """Speculative speculative decoding (2603.03251, Saguaro): the k + 1 outcomes of a round times F guesses of the bonus token.
 
-    Published: 70B on 4 GPUs with a 1B on one more, k = 7, F = 3: hit up to 0.9 at batch 1 and T = 0.
+    Published: 70B on 4 GPUs with a 1B on one more, k = 7, F = 3: hit up to 0.9 at batch 1 and T = 0; up to 96% of the rounds
+    fall back at batch 16, which 0.82 ** 16 explains: that is taken for T = 1, linear in between.
     """
 
     id = "ssd"
     excludes = "hiding"
-    takes = "P(hit) of one sequence, 0.9 unless given"
+    takes = "P(hit) of one sequence, 0.9 at temperature 0 to 0.82 at 1 unless given"
     optional = True
 
     def check(self, drafter: Drafter) -> None:
-        if not 0.0 <= self.probability <= 1.0:
+        if not 0.0 <= self.probability(drafter.temperature) <= 1.0:
             raise InputError("ssd", self.value, "a probability from 0 to 1")
 
-    @property
-    def probability(self) -> float:
+    def probability(self, temperature: float) -> float:
+        """P(hit) as given, else the published one at this sampling temperature."""
+        if not self.value:
+            greedy, sampled = float(self.facts.shape["hit"]), float(self.facts.shape["hit_sampled"])
+            return greedy + (sampled - greedy) * min(1.0, max(0.0, temperature))
         try:
-            return float(self.value or self.facts.shape["hit"])
+            return float(self.value)
         except ValueError:
             raise InputError("ssd", self.value, "a probability from 0 to 1") from None
 
     def branches(self, k: FloatArray) -> FloatArray:
         return (k + 1.0) * float(self.facts.shape["fanout"])
 
-    def hit(self, load: Load, curve: FloatArray) -> FloatArray:
-        return np.asarray(self.probability)
+    def hit(self, load: Load, curve: FloatArray, temperature: float) -> FloatArray:
+        return np.asarray(self.probability(temperature))
 
 
 @dataclass(frozen=True)
@@ -96,7 +101,7 @@ class Pearl(HiddenDraft):
     def branches(self, k: FloatArray) -> FloatArray:
         return np.ones_like(k)
 
-    def hit(self, load: Load, curve: FloatArray) -> FloatArray:
+    def hit(self, load: Load, curve: FloatArray, temperature: float) -> FloatArray:
         return per_k(load, lambda k: float(curve[min(k, len(curve)) - 1]))
 
 
@@ -105,7 +110,8 @@ class SpeculativePipeline(Modifier):
     """Speculative pipeline decoding (2605.30852): the target is cut into n stages; a token enters at every stage tick.
 
     An accepted run of AL tokens takes one full pass to fill and AL - 1 ticks of 1/n pass: round = pass * (1 + (AL - 1) / n).
-    Drafting fits into a tick or lengthens it. Published at n = 8, batch 1: 2.99-3.04x against EAGLE-3's 2.10-2.94x.
+    Drafting fits into a tick or lengthens it. Published at n = 8, batch 1: 2.99-3.04x against EAGLE-3's 2.10-2.94x, on n + 1
+    ranks: each stage needs what one replica runs on, the drafter one GPU more.
     """
 
     id = "speculative-pipeline"
@@ -118,7 +124,7 @@ class SpeculativePipeline(Modifier):
         return int(self.value or self.facts.shape["stages"])
 
     def check(self, drafter: Drafter) -> None:
-        if self.value and not (self.value.isdigit() and 2 <= int(self.value) <= 64):
+        if self.value and not 2 <= (whole_number(self.value) or 0) <= 64:
             raise InputError("speculative-pipeline", self.value, "a number of stages, 2 to 64")
         if drafter.tree:
             raise InputError("speculative-pipeline", str(drafter.tree), "a chain")
@@ -132,5 +138,5 @@ class SpeculativePipeline(Modifier):
             current,
             draft=step.scaled((load.accepted - 1.0) / self.stages) + slower,
             verified_tokens=np.ones_like(load.k),
-            extra_gpus=1,
+            extra_gpus=(self.stages - 1) * deployment.ranks + 1,
         )

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from specadvisor.drafters.engines import in_format
-from specadvisor.drafters.modifiers.base import Modifier, with_length_factor
+from specadvisor.drafters.modifiers.base import Modifier, whole_number, with_length_factor
 from specadvisor.drafters.parts import layers_with_window
 from specadvisor.errors import InputError
 from specadvisor.formats import weight_format
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 class DraftWindow(Modifier):
     """The drafter's attention sees the last ``value`` keys: Lay(d, n, min(S, W)).
 
-    Within the window nothing changes. Beyond the trained context it restores acceptance instead of losing it: EAGLE-3 on
-    Qwen3-30B-A3B, LongBench 1.34 -> 1.88, GSM8K 2.434 -> 2.424.
+    Within the window nothing changes. Beyond the trained context the acceptance is that of a context as long as the window
+    (``Drafter.keys_seen``): EAGLE-3 on Qwen3-30B-A3B, LongBench 1.34 -> 1.88, GSM8K 2.434 -> 2.424.
     """
 
     id = "draft-window"
     takes = "keys, such as draft-window=2048"
 
     def check(self, drafter: Drafter) -> None:
-        if not self.value.isdigit() or not 16 <= int(self.value) < 2**31:
+        if not 16 <= (whole_number(self.value) or 0) < 2**31:
             raise InputError("draft-window", self.value, "a number of keys, 16 or more")
         if drafter.kv_bytes_per_token == 0:
             raise InputError("draft-window", drafter.kind, "a drafter with attention over a cache of its own")
@@ -67,8 +67,8 @@ class DraftFormat(Modifier):
         return changed
 
     def survival(self, survival: FloatArray, drafter: Drafter, *, workload: str, temperature: float) -> FloatArray:
-        small = weight_format(self.value).bytes_per_weight < 0.9
-        return with_length_factor(survival, float(self.facts.shape["four_bit_factor"])) if small else survival
+        small, numbers = weight_format(self.value).bytes_per_weight < 0.9, self.facts.shape
+        return with_length_factor(survival, float(numbers["four_bit_factor"]), int(numbers["at_k"])) if small else survival
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class DraftTensorParallel(Modifier):
     takes = "1, or the target's tensor parallelism, such as draft-tp=1"
 
     def check(self, drafter: Drafter) -> None:
-        if not self.value.isdigit() or int(self.value) < 1:
+        if not whole_number(self.value):
             raise InputError("draft-tp", self.value, "a number of ranks, 1 or the target's")
 
     def drafter(self, drafter: Drafter) -> Drafter:

@@ -11,7 +11,8 @@ from specadvisor.drafters.modifiers.base import Modifier
 from specadvisor.ranges import FloatArray
 
 if TYPE_CHECKING:
-    from specadvisor.drafters.base import Drafter, Load, Round
+    from specadvisor.drafters.base import Drafter
+    from specadvisor.drafters.round import Load, Round
     from specadvisor.serving import ServingEngine
     from specadvisor.step.deployment import Deployment
 

@@ -13,9 +13,11 @@ from specadvisor.drafters.modifiers.base import Modifier
 from specadvisor.drafters.tree import Tree, parse_tree, tree_survival
 from specadvisor.errors import InputError
 from specadvisor.ranges import FloatArray
+from specadvisor.step.time import StepTime
 
 if TYPE_CHECKING:
-    from specadvisor.drafters.base import Drafter, Load, Round
+    from specadvisor.drafters.base import Drafter
+    from specadvisor.drafters.round import Load, Round
     from specadvisor.serving import ServingEngine
     from specadvisor.step.deployment import Deployment
 
@@ -58,7 +60,8 @@ class TreeDrafting(Modifier):
 class SequoiaTree(Modifier):
     """Sequoia (2402.12374): the size of the tree follows the hardware; here the best of a few sizes at every point.
 
-    Nodes are taken best first under the drafter's rank probabilities, depth k, width 8.
+    Nodes are taken best first under the drafter's rank probabilities, depth k, width 8: so many rows run in every drafting
+    pass after the first.
     """
 
     id = "sequoia"
@@ -80,7 +83,15 @@ class SequoiaTree(Modifier):
         options = []
         for size in self.SIZES:
             options.append((np.full_like(load.k, float(size)), per_k(load, partial(_length, curve, size))))
-        return choose(current, deployment, load, options)
+        return choose(replace(current, draft=current.draft + self._wider(drafter, deployment, load)), deployment, load, options)
+
+    def _wider(self, drafter: Drafter, deployment: Deployment, load: Load) -> StepTime:
+        """What drafting takes longer for ``WIDTH`` rows a pass; nothing for block drafters, whose one pass gives them all."""
+        if drafter.kind in MARGINAL_KINDS:
+            return StepTime()
+        wide = replace(drafter, tree=Tree(self.WIDTH, steps=drafter.k_max, tokens=max(self.SIZES)))
+        placed = drafter.placed(deployment)
+        return wide.draft(placed, load).draft + drafter.draft(placed, load).draft.scaled(-1.0)
 
 
 def _length(curve: FloatArray, size: int, k: int) -> float:

@@ -22,9 +22,13 @@ TRAINED = (
 
 @dataclass(frozen=True)
 class LengthFactor(Modifier):
-    """Multiplies the acceptance length; ``factor`` is the published mean, ``low``/``high`` its range."""
+    """Multiplies the acceptance length at the draft length of the source, ``at_k``, by ``factor``, the published mean.
+
+    ``low``/``high`` are its range. ``kept``: first positions whose acceptance stays.
+    """
 
     sampled_only: ClassVar[bool] = False
+    kept: ClassVar[int] = 0
 
     @property
     def factor(self) -> float:
@@ -32,19 +36,25 @@ class LengthFactor(Modifier):
 
     def survival(self, survival: FloatArray, drafter: Drafter, *, workload: str, temperature: float) -> FloatArray:
         share = min(1.0, max(0.0, temperature)) if self.sampled_only else 1.0
-        return with_length_factor(survival, 1.0 + (self.factor - 1.0) * share)
+        factor = 1.0 + (self.factor - 1.0) * share
+        return with_length_factor(survival, factor, int(self.facts.shape["at_k"]), self.kept)
+
+    def changes_output(self, temperature: float) -> bool:
+        return self.lossy and (temperature > 0 or not self.sampled_only)
 
 
 @dataclass(frozen=True)
 class BlockVerification(LengthFactor):
     """Block verification (2403.10444): accepts the block jointly instead of token by token; lossless.
 
-    AL * 1.083 on average at 8 drafts and T = 1, nothing at T = 0 (linear in between, our assumption).
+    AL * 1.083 on average at 8 drafts and T = 1, nothing at T = 0 (linear in between, our assumption). A block of one draft is
+    one token: the first position keeps its acceptance.
     """
 
     id = "block-verification"
     excludes = "rule"
     sampled_only = True
+    kept = 1
 
     def legality(self, drafter: Drafter, serving: ServingEngine) -> str | None:
         """It needs the drafter's probabilities along one chain."""
@@ -83,7 +93,8 @@ class VariationalTraining(LengthFactor):
 class JudgeDecoding(Modifier):
     """Judge decoding (2501.19309), AutoJudge: a small head on target states accepts mismatches that do not matter.
 
-    Lossy. Accepted drafts * 1.5 (AutoJudge's upper figure; 405B with an 8B drafter printed 20 against 6). Head: 16.4 k weights.
+    Lossy. Accepted drafts * 1.5 in long windows (AutoJudge's upper figure; 405B with an 8B drafter printed 20 against 6), less
+    at few drafts, where little is left to accept. Head: 16.4 k weights.
     """
 
     id = "judge-decoding"
@@ -91,7 +102,8 @@ class JudgeDecoding(Modifier):
     lossy = True
 
     def survival(self, survival: FloatArray, drafter: Drafter, *, workload: str, temperature: float) -> FloatArray:
-        return with_accepted_factor(survival, float(self.facts.shape["accepted_factor"]))
+        numbers = self.facts.shape
+        return with_accepted_factor(survival, float(numbers["accepted_factor"]), int(numbers["at_k"]))
 
 
 @dataclass(frozen=True)
