@@ -20,7 +20,7 @@ import numpy as np
 from specadvisor.acceptance import from_cumulative, prior
 from specadvisor.acceptance.catalogue import Row, load_rows, load_sources
 from specadvisor.acceptance.estimate import estimate, without_sources
-from specadvisor.acceptance.fit import fit_curve
+from specadvisor.acceptance.posterior import fit_curve
 from specadvisor.acceptance.kinds import FAMILY_OF, fit_shapes
 from specadvisor.acceptance.levels import row_levels
 from specadvisor.acceptance.rules import left_out

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from specadvisor.acceptance.convert import (
     from_alpha,
     from_conditional,
-    from_counts,
     from_cumulative,
     from_histogram,
     from_length,
@@ -17,13 +16,15 @@ from specadvisor.acceptance.convert import (
     from_steps,
     to_histogram,
 )
+from specadvisor.acceptance.counters import from_counts
 from specadvisor.acceptance.effects import with_gain
 from specadvisor.acceptance.priors import prior
 from specadvisor.acceptance.survival import Survival
 from specadvisor.acceptance.workloads import parse_mix
 
 if TYPE_CHECKING:
-    from specadvisor.acceptance.fit import AcceptanceFit, fit_acceptance
+    from specadvisor.acceptance.fit import fit_acceptance
+    from specadvisor.acceptance.posterior import AcceptanceFit
 
 __all__ = [
     "AcceptanceFit",
@@ -47,7 +48,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in ("AcceptanceFit", "fit_acceptance"):
-        from specadvisor.acceptance import fit
+        from specadvisor.acceptance import fit, posterior
 
-        return getattr(fit, name)
+        return fit.fit_acceptance if name == "fit_acceptance" else posterior.AcceptanceFit
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""Survival curves out of whatever a user has: lists, histograms, lengths, rates, counters, one alpha.
+"""Survival curves out of whatever a user has: lists, histograms, lengths, rates, one alpha (counters: ``counters``).
 
 AL counts the bonus token, AL(k) = 1 + s_1 + ... + s_k; the rate is accepted over drafted tokens, (AL - 1) / k.
 Every constructor reproduces its input exactly. Definitions: vLLM ``1 + accepted / drafts``, SPEED-Bench equation 1.
@@ -7,19 +7,21 @@ Every constructor reproduces its input exactly. Definitions: vLLM ``1 + accepted
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from specadvisor.acceptance.shape import bisect, kind_shape, sigmoid
+from specadvisor.acceptance.shape import FLAT, bisect, kind_shape, sigmoid
 from specadvisor.acceptance.survival import Survival
-from specadvisor.checks import positive, whole
+from specadvisor.checks import whole
 from specadvisor.errors import InputError
 from specadvisor.ranges import FloatArray
 
 # A number typed in by the user carries no counts: the traffic behind it still differs a little from tomorrow's.
 SIGMA_STATED = 0.05
 LARGEST_K = 1024
+MOST_ROUNDS = 1e15
 _SLACK = 1e-6
 
 
@@ -46,11 +48,12 @@ def from_length(
     sigma: float = SIGMA_STATED,
 ) -> Survival:  # fmt: skip
     """From AL measured at one k: the kind's usual shape, shifted until AL(k) is ``length``; flat without a kind."""
-    k = _draft_tokens(k)
+    k = draft_tokens(k)
     length = check_length(length, k)
     shape = kind_shape(kind)
     s = _exact_length(shape.solve(length, k).survival(max(k_max, k)), length, k)
-    note = f"positions follow the usual run of {shape.kind} drafters through AL({k}) = {length:g}"
+    run = "share one conditional acceptance" if shape is FLAT else f"follow the usual run of {shape.kind} drafters"
+    note = f"positions {run} through AL({k}) = {length:g}"
     return Survival(s, sigma, source, known=True, measured=(k, k), notes=(note,))
 
 
@@ -61,7 +64,7 @@ def from_lengths(
     """From AL at several k: between two of them conditionals are flat, before and after them the kind's shape is used."""
     if not lengths:
         raise InputError("acceptance lengths", dict(lengths), "at least one k: length pair")
-    lengths = {_draft_tokens(k): length for k, length in lengths.items()}
+    lengths = {draft_tokens(k): length for k, length in lengths.items()}
     ks = sorted(lengths)
     check_lengths(lengths)
     gains = [lengths[k] - before for k, before in zip(ks, [1.0, *(lengths[k] for k in ks)], strict=False)]
@@ -80,7 +83,7 @@ def from_lengths(
 def from_rate(rate: float, k: int, *, kind: str | None = None, k_max: int = 16, source: str = "acceptance rate") -> Survival:
     """From accepted over drafted tokens at one k: AL = 1 + k * rate."""
     value = float(_probabilities("acceptance rate", [rate])[0])
-    return from_length(1.0 + _draft_tokens(k) * value, k, kind=kind, k_max=k_max, source=source)
+    return from_length(1.0 + draft_tokens(k) * value, k, kind=kind, k_max=k_max, source=source)
 
 
 def from_histogram(
@@ -93,56 +96,27 @@ def from_histogram(
     table = dict(counts) if isinstance(counts, Mapping) else dict(enumerate(counts, start=int(tokens_per_step)))
     offset = int(tokens_per_step)
     keys = [whole("histogram (drafts accepted)", j, 0, LARGEST_K + 1) - offset for j in table]
-    rounds = dict(zip(keys, _numbers("histogram", list(table.values())).tolist(), strict=True))
+    rounds = dict(zip(keys, finite("histogram", list(table.values())).tolist(), strict=True))
     total = sum(rounds.values())
-    if min(rounds) < 0 or min(rounds.values()) < 0 or total <= 0:
+    if min(rounds) < 0 or min(rounds.values()) < 0 or not 1 - _SLACK <= total <= MOST_ROUNDS:
         raise InputError(
-            "histogram", table, "counts of rounds by accepted drafts from 0 (by tokens per step from 1), at least one round"
-        )
+            "histogram", table, "counts of rounds by accepted drafts from 0 (by tokens per step from 1), at least one round "
+            f"and at most {MOST_ROUNDS:g}",
+        )  # fmt: skip
     k = max(1, max(rounds))
     at_least = np.cumsum([rounds.get(j, 0.0) for j in range(k, -1, -1)])[::-1]
-    return _counted(at_least[1:] / total, total, source)
+    return counted(at_least[1:] / total, total, source)
 
 
 def from_steps(accepted: Sequence[Sequence[int]] | Sequence[int], k: int, *, source: str = "step list") -> Survival:
     """From the accepted drafts of every round (one list, or one list per request), all with ``k`` drafted."""
-    k = _draft_tokens(k)
-    flat = np.concatenate([np.empty(0), *(_numbers("accepted drafts per round", part) for part in accepted if np.size(part))])
+    k = draft_tokens(k)
+    flat = np.concatenate([np.empty(0), *(finite("accepted drafts per round", part) for part in accepted if np.size(part))])
     if not flat.size or flat.min() < 0 or flat.max() > k or np.any(flat != np.floor(flat)):
         raise InputError(
             "accepted drafts per round", flat.tolist()[:20], f"whole numbers from 0 to k = {k}, at least one round"
         )
     return from_histogram(np.bincount(flat.astype(int), minlength=k + 1).tolist(), source=source)
-
-
-def from_counts(
-    accepted: float | Sequence[float], drafted: float | Sequence[float], *, rounds: float | None = None, k: int | None = None,
-    kind: str | None = None, k_max: int = 16, source: str = "counters",
-) -> Survival:  # fmt: skip
-    """From counters of accepted and drafted tokens.
-
-    Lists: per position, where ``drafted[j]`` is the number of rounds that drafted position j. Numbers: totals, with
-    ``k`` or ``rounds`` (one of them gives the other, as drafted = k * rounds).
-    """
-    if not np.isscalar(accepted) or not np.isscalar(drafted):
-        got, asked = _numbers("accepted", accepted), _numbers("drafted", drafted)
-        asked = np.broadcast_to(asked, got.shape) if asked.size in (1, got.size) else asked
-        if got.shape != asked.shape or np.any(asked <= 0) or np.any(got < 0) or np.any(got > asked):
-            raise InputError("counters", {"accepted": got.tolist(), "drafted": asked.tolist()}, "0 <= accepted <= drafted > 0")
-        return _counted(got / asked, float(asked.min()), source)
-    got_total, asked_total = float(_numbers("accepted", accepted)[0]), float(_numbers("drafted", drafted)[0])
-    if not 0 <= got_total <= asked_total or asked_total <= 0:
-        raise InputError("counters", {"accepted": got_total, "drafted": asked_total}, "0 <= accepted <= drafted > 0")
-    rounds = None if rounds is None else positive("rounds", rounds)
-    if k is None and rounds is None:
-        raise InputError("counters", {"accepted": got_total, "drafted": asked_total}, "k or the number of rounds beside them")
-    if k is None:
-        assert rounds is not None
-        k = max(1, round(asked_total / rounds))
-    k = _draft_tokens(k)
-    n = rounds if rounds is not None else asked_total / k
-    curve = from_length(1.0 + got_total / n, k, kind=kind, k_max=k_max, source=source)
-    return Survival(curve.s, counting_sigma(curve, k, n), source, True, (k, k), curve.tail, curve.notes)
 
 
 def counting_sigma(curve: Survival, k: int, rounds: float) -> float:
@@ -152,6 +126,12 @@ def counting_sigma(curve: Survival, k: int, rounds: float) -> float:
     return min(1.5, float(np.sqrt(variance / rounds)) / max(gain, 0.5 / rounds))
 
 
+def counted(s: FloatArray, rounds: float, source: str) -> Survival:
+    """The curve of shares ``s`` counted in ``rounds`` rounds."""
+    curve = Survival(s, 0.0, source, True, (1, s.size), rounds=rounds, counted=s)
+    return replace(curve, sigma=counting_sigma(curve, s.size, rounds))
+
+
 def to_histogram(curve: Survival, k: int, rounds: float = 1.0) -> dict[int, float]:
     """Rounds by accepted drafts 0..k; ``from_histogram`` reads it back."""
     return {j: float(p * rounds) for j, p in enumerate(curve.length_pmf(k))}
@@ -159,7 +139,7 @@ def to_histogram(curve: Survival, k: int, rounds: float = 1.0) -> dict[int, floa
 
 def check_length(length: float, k: int) -> float:
     """``length`` if it is a possible AL(k), else the reason why not."""
-    length = float(_numbers("acceptance length", length)[0])
+    length = float(finite("acceptance length", length)[0])
     if length < 1 - _SLACK:
         raise InputError("acceptance length", length, "at least 1: the bonus token is counted", "Add 1 if yours excludes it.")
     if length > k + 1 + _SLACK:
@@ -183,11 +163,6 @@ def check_lengths(lengths: Mapping[int, float]) -> None:
                 f"AL {reason} at k = {k}: these cannot come from one drafter on one load; give the one that fits your load.",
             )  # fmt: skip
         previous_k, previous, slope = k, length, gain
-
-
-def _counted(s: FloatArray, rounds: float, source: str) -> Survival:
-    curve = Survival(s, 0.0, source, True, (1, s.size))
-    return Survival(s, counting_sigma(curve, s.size, rounds), source, True, (1, s.size))
 
 
 def _segment(before: float, mean: float, after: float, n: int) -> FloatArray:
@@ -219,11 +194,12 @@ def _exact_length(s: FloatArray, length: float, k: int) -> FloatArray:
     return np.clip(exact, 0.0, 1.0)
 
 
-def _draft_tokens(k: Any) -> int:
+def draft_tokens(k: Any) -> int:
+    """``k`` as a number of draft tokens; raises ``InputError``."""
     return whole("k (draft tokens)", k, 1, LARGEST_K)
 
 
-def _numbers(field: str, values: Any) -> FloatArray:
+def finite(field: str, values: Any) -> FloatArray:
     """``values`` as finite numbers, at least one; raises ``InputError``."""
     try:
         array = np.atleast_1d(np.asarray(values))
@@ -235,7 +211,7 @@ def _numbers(field: str, values: Any) -> FloatArray:
 
 
 def _probabilities(field: str, values: Sequence[float]) -> FloatArray:
-    array = _numbers(field, values)
+    array = finite(field, values)
     if array.ndim != 1:
         raise InputError(field, values, "a list of numbers between 0 and 1")
     if array.min() < 0 or array.max() > 1:

@@ -28,7 +28,7 @@ def with_gain(curve: Survival, factor: float, k: int = 3) -> Survival:
     if factor == 1.0:
         return curve
     if factor == 0.0:
-        return replace(curve, s=np.zeros_like(curve.s), tail=0.0)
+        return replace(curve, s=np.zeros_like(curve.s), tail=0.0, counted=None)
     a = np.clip(curve.conditional, 1e-9, 1 - 1e-9)
     odds = np.log(a / (1 - a))
     k = min(k, curve.k_max)
@@ -39,7 +39,7 @@ def with_gain(curve: Survival, factor: float, k: int = 3) -> Survival:
 
     shift = bisect(lambda shift: float(survival(shift)[:k].sum()), want)
     tail = curve.tail if curve.tail is None else float(1.0 / (1.0 + np.exp(-(logit(curve.tail) + shift))))
-    return replace(curve, s=survival(shift), tail=tail)
+    return replace(curve, s=survival(shift), tail=tail, counted=None)
 
 
 # Away from the context where acceptance was measured: AL - 1 falls as a power of the context. DFlash paper, Table 4

@@ -25,7 +25,10 @@ class Survival:
 
     ``sigma`` is the log standard deviation of AL - 1 (see ``sigma_at``); ``known`` says whether the user measured it (a
     catalogue prior is not known). ``measured`` is the range of k whose AL(k) was measured; away from it the range widens.
-    ``tail`` is the conditional acceptance assumed beyond the last entry of ``s``.
+    ``tail`` is the conditional acceptance assumed beyond the last entry of ``s``. Where rounds were counted, ``rounds`` is
+    their number and ``counted`` the shares s_1, s_2, ... as counted: the interval of a length holds the counted one, and
+    has a width even if every draft was accepted, or none. ``hit``: share of rounds in which a text lookup found a match,
+    where it is known; ``s`` is over all rounds (``lookup.py``).
     """
 
     s: FloatArray
@@ -35,6 +38,9 @@ class Survival:
     measured: tuple[int, int] | None = None
     tail: float | None = None
     notes: tuple[str, ...] = ()
+    rounds: float | None = None
+    counted: FloatArray | None = None
+    hit: float | None = None
 
     def __post_init__(self) -> None:
         s = np.array(self.s, dtype=float)
@@ -106,19 +112,43 @@ class Survival:
     def range(self, k: ArrayLike) -> Range:
         """AL(k) with its 80% interval: normal in the logit of the rate (AL - 1) / k, so within 1 and k + 1.
 
-        The low end is the highest of those up to k: whatever AL(k) is, more drafts never emit fewer tokens.
+        The ends belong to one curve each: with k, neither end falls, and neither rate rises. Half a draft accepted and
+        half rejected are the most extreme counts that the interval starts from.
         """
         index = _whole(k)
-        ks = np.arange(int(index.max(initial=0)) + 1)
+        ks = np.arange(max(int(index.max(initial=0)), self.measured[1] if self.measured else 0) + 1)
         rate = np.clip(self.rate(ks), 0.0, 1.0)
+        if self.rounds is not None:
+            least = 0.5 / (self.rounds * np.maximum(ks, 1) + 1.0)
+            rate = np.clip(rate, least, 1.0 - least)
         odds = np.divide(rate, 1.0 - rate, out=np.full(ks.shape, np.inf), where=rate < 1)
         logit_sigma = np.divide(self.sigma_at(ks), 1.0 - rate, out=np.zeros(ks.shape), where=rate < 1)
         spread = np.exp(np.minimum(Z80 * logit_sigma, 300.0))
         low, high = (
-            1.0 + ks * np.divide(end, 1.0 + end, out=np.ones(ks.shape), where=np.isfinite(end))
-            for end in (odds / spread, odds * spread)
+            np.divide(end, 1.0 + end, out=np.ones(ks.shape), where=np.isfinite(end)) for end in (odds / spread, odds * spread)
         )
-        return Range(np.maximum.accumulate(low)[index], self.acceptance_length(index), high[index])
+        length = self.acceptance_length(ks)
+        low_length, high_length = _one_curve(ks, low, high)
+        seen = self._counted_lengths(length)
+        low_length = np.minimum(low_length, np.minimum(length, seen))
+        high_length = np.maximum(high_length, np.maximum(length, seen))
+        return Range(low_length[index], length[index], high_length[index])
+
+    def _counted_lengths(self, length: FloatArray) -> FloatArray:
+        """AL as counted at k = 0, 1, ..., ``length`` where it was not.
+
+        A total tells of its own k alone, unless no draft was accepted or all were; where none was, none is later.
+        """
+        seen = length.copy()
+        if self.counted is None:
+            return seen
+        one_length = self.measured is not None and 0 < self.counted[-1] <= self.counted[0] < 1
+        first = self.measured[0] if self.measured is not None and one_length else 1
+        lengths = 1.0 + np.cumsum(self.counted)
+        if self.counted[-1] == 0:
+            lengths = np.concatenate((lengths, np.full(length.size, lengths[-1])))
+        seen[first : lengths.size + 1] = lengths[first - 1 : length.size - 1]
+        return seen
 
     def beyond(self, k: int) -> str:
         """What was assumed about positions up to ``k`` that the curve does not list; empty if nothing was."""
@@ -145,16 +175,31 @@ class Survival:
         return {
             "s": self.s.tolist(), "sigma": self.sigma, "source": self.source, "known": self.known,
             "measured": list(self.measured) if self.measured else None, "tail": self.tail, "notes": list(self.notes),
+            "rounds": self.rounds, "counted": None if self.counted is None else np.asarray(self.counted).tolist(),
+            "hit": self.hit,
         }  # fmt: skip
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Survival:
         """The curve ``to_dict`` wrote."""
-        measured = data.get("measured")
+        measured, counted = data.get("measured"), data.get("counted")
         return cls(
             np.asarray(data["s"], dtype=float), float(data["sigma"]), str(data["source"]), bool(data["known"]),
             (int(measured[0]), int(measured[1])) if measured else None, float(data["tail"]), tuple(data.get("notes", ())),
+            data.get("rounds"), None if counted is None else np.asarray(counted, dtype=float), data.get("hit"),
         )  # fmt: skip
+
+
+def _one_curve(ks: Any, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Lengths of the ends of an interval, from their rates at k = 0, 1, ...: each as tight as the others make it.
+
+    AL(j) - 1 is at most AL(k) - 1 and at least j / k of it for j < k, whatever the curve.
+    """
+    low = np.maximum.accumulate(low[::-1])[::-1]
+    high = np.minimum.accumulate(np.concatenate(([1.0], high[1:])))
+    low_length = np.maximum.accumulate(1.0 + ks * low)
+    high_length = np.minimum.accumulate((1.0 + ks * high)[::-1])[::-1]
+    return low_length, high_length
 
 
 def _whole(k: ArrayLike) -> Any:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from specadvisor.acceptance.catalogue import Row, load_rows, load_sources, read_rows
-from specadvisor.acceptance.fit import AcceptanceFit
+from specadvisor.acceptance.posterior import AcceptanceFit
 from specadvisor.acceptance.priors import prior, shipped_table
 from specadvisor.acceptance.rules import left_out, reasons
 from specadvisor.acceptance.survival import Survival
