@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Callable
@@ -18,20 +19,19 @@ def measure_torch(torch: Any, call: Callable[[int], Any], sets: int, effort: Eff
         for i in range(min(sets, 3)):
             call(i)
     torch.cuda.synchronize()
-    probe = _captured(torch, call, sets, sets)
-    _replay_s(torch, probe)
-    estimate = max(_replay_s(torch, probe) / sets, 1e-7)
+    (first,) = _replays(torch, _captured(torch, call, sets, sets), 1)
+    estimate = max(first / sets, 1e-7)
     calls = math.ceil(max(1, min(2000, effort.replay_s / estimate)) / sets) * sets
     graph = _captured(torch, call, sets, calls)
-    _replay_s(torch, graph)
     seconds: list[float] = []
+    settled = False
     end = time.perf_counter() + effort.budget_s
-    while True:
-        seconds.append(_replay_s(torch, graph) / calls)
+    while len(seconds) + effort.min_samples <= effort.max_samples and not settled:
+        seconds += [s / calls for s in _replays(torch, graph, effort.min_samples)]
         settled = has_settled(seconds, effort)
-        late = time.perf_counter() > end and len(seconds) >= effort.min_samples
-        if settled or late or len(seconds) >= effort.max_samples:
-            return Timing.of(seconds, calls, settled)
+        if time.perf_counter() > end:
+            break
+    return Timing.of(seconds, calls, settled)
 
 
 def _captured(torch: Any, call: Callable[[int], Any], sets: int, calls: int) -> Any:
@@ -42,10 +42,13 @@ def _captured(torch: Any, call: Callable[[int], Any], sets: int, calls: int) -> 
     return graph
 
 
-def _replay_s(torch: Any, graph: Any) -> float:
-    start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    start.record()
+def _replays(torch: Any, graph: Any, count: int) -> list[float]:
+    """Seconds of ``count`` replays behind one that is not counted (the reason: ``timing.replays``)."""
+    events = [torch.cuda.Event(enable_timing=True) for _ in range(count + 1)]
     graph.replay()
-    stop.record()
-    stop.synchronize()
-    return 1e-3 * float(start.elapsed_time(stop))
+    events[0].record()
+    for event in events[1:]:
+        graph.replay()
+        event.record()
+    events[-1].synchronize()
+    return [1e-3 * float(before.elapsed_time(after)) for before, after in itertools.pairwise(events)]
