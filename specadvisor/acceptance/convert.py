@@ -66,12 +66,14 @@ def from_lengths(
         raise InputError("acceptance lengths", dict(lengths), "at least one k: length pair")
     lengths = {draft_tokens(k): length for k, length in lengths.items()}
     ks = sorted(lengths)
+    if len(ks) == 1:
+        return from_length(lengths[ks[0]], ks[0], kind=kind, k_max=k_max, source=source, sigma=sigma)
     check_lengths(lengths)
     gains = [lengths[k] - before for k, before in zip(ks, [1.0, *(lengths[k] for k in ks)], strict=False)]
     widths = [k - before for k, before in zip(ks, [0, *ks], strict=False)]
     means = [gain / width for gain, width in zip(gains, widths, strict=True)]
     s = from_length(lengths[ks[0]], ks[0], kind=kind, k_max=ks[0]).s
-    if len(ks) > 1 and s[-1] < means[1]:
+    if s[-1] < means[1]:
         s = _ramp(1.0, means[0], means[1], ks[0])
     for i in range(1, len(ks)):
         s = np.concatenate((s, _segment(float(s[-1]), means[i], means[i + 1] if i + 1 < len(ks) else 0.0, widths[i])))
@@ -186,7 +188,7 @@ def _exact_length(s: FloatArray, length: float, k: int) -> FloatArray:
     """The curve with its rounding error in AL(k) removed, so that a length comes back as it was given."""
     gain, want = float(s[:k].sum()), length - 1.0
     if want >= k:
-        return np.ones_like(s)
+        return np.concatenate((np.ones(k), s[k:]))
     if want <= 0 or gain <= 0:
         return np.zeros_like(s)
     # Scale the smaller of what is accepted and what is not: neither can leave [0, 1] by more than rounding.

@@ -10,6 +10,7 @@ import numpy as np
 from specadvisor.ranges import FloatArray
 
 _STEP = 1e-5
+_SMALL = 1e-7
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,19 +22,24 @@ class Fit:
     cost: float
 
 
-def minimise(residuals: Callable[[FloatArray], FloatArray], start: FloatArray, iterations: int = 60) -> Fit:
-    """Least squares from ``start``, with a numeric Jacobian."""
+def minimise(
+    residuals: Callable[[FloatArray], FloatArray],
+    start: FloatArray,
+    derivative: Callable[[FloatArray], FloatArray] | None = None,
+    iterations: int = 60,
+) -> Fit:
+    """Least squares from ``start``; without ``derivative`` (the Jacobian, residuals x parameters) with a numeric one."""
     x, damping = np.array(start, dtype=float), 1e-3
     r = residuals(x)
-    jacobian = _jacobian(residuals, x, r)
+    jacobian = derivative(x) if derivative else _jacobian(residuals, x, r)
     for _ in range(iterations):
         normal, gradient = jacobian.T @ jacobian, jacobian.T @ r
-        step = np.linalg.solve(normal + damping * (np.diag(np.diag(normal)) + 1e-12 * np.eye(x.size)), -gradient)
+        step = np.linalg.solve(normal + np.diag(damping * (normal.diagonal() + 1e-12)), -gradient)
         trial = residuals(x + step)
         if trial @ trial < r @ r:
-            small = np.max(np.abs(step)) < 1e-9
+            small = np.max(np.abs(step)) < _SMALL
             x, r, damping = x + step, trial, damping / 5
-            jacobian = _jacobian(residuals, x, r)
+            jacobian = derivative(x) if derivative else _jacobian(residuals, x, r)
             if small:
                 break
         elif damping > 1e8:

@@ -7,8 +7,7 @@ as binomials, so few rounds leave the interval wide. Where counts are many, each
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -33,10 +32,13 @@ class AcceptanceFit:
 
     survival: Survival
     shape: Shape
-    mixture: EasyHard | None
-    level_sd: float
     rounds: float | None
     notes: tuple[str, ...]
+
+    @property
+    def mixture(self) -> EasyHard | None:
+        """Easy and hard rounds behind conditionals that rise, None where they do not."""
+        return fit_easy_hard(self.survival.s)
 
     def interval(self, k: int) -> Range:
         """AL(k) with its 80% interval."""
@@ -74,31 +76,43 @@ def fit_curve(
     def shape_at(x: FloatArray) -> Shape:
         return Shape(sigmoid(x[0]), sigmoid(x[1]), usual.rate, usual.depth, usual.cliff)
 
-    counts = _counts(curve, high, rounds) if by_position else None
-    gain = float(curve.acceptance_length(high)) - 1.0
-    gain_sd = 1e-3 * gain + 1e-6 if rounds is None else _gain_sd(usual, level, gain, high, rounds)
-
-    def residuals(x: FloatArray) -> FloatArray:
-        shape = shape_at(x)
-        usual_limit = x[0] if usual is FLAT else usual.intercept + SLOPE * x[0]
-        prior = [(x[1] - usual_limit) / usual.spread]
-        if rounds is not None:
-            prior.append((x[0] - level) / level_sd)
-        if counts is None:
-            return np.array([(float(shape.survival(high).sum()) - gain) / gain_sd, *prior])
-        noise = SHAPE_ERROR**2 / np.maximum(np.concatenate(([1.0], curve.s[: high - 1])), 1e-3) + counts.noise
-        return np.concatenate(((shape.conditional(high) - counts.conditional) / np.sqrt(noise), prior))
-
-    start = logit(float(np.clip(curve.s[0], 0.02, 0.98)))
-    fit = minimise(residuals, np.array([start, start if usual is FLAT else usual.intercept + SLOPE * start]))
-    shape = shape_at(fit.x)
-    s, sigma = _blend(curve, shape, shape_at, fit, rounds, counts, max(k_max, curve.k_max))
     notes = _notes(kind, high, by_position, block_size)
+    gain = float(curve.acceptance_length(high)) - 1.0
+    if not by_position and rounds is None:
+        survival = replace(curve, s=curve.extended(max(k_max, curve.k_max)), notes=(*curve.notes, *notes))
+        return AcceptanceFit(survival, usual.solve(1.0 + gain, high), None, notes)
+    counts = _counts(curve, high, rounds) if by_position else None
+    gain_sd = 1.0 if rounds is None else _gain_sd(usual, level, gain, high, rounds)
+
+    def prior(x: FloatArray) -> list[float]:
+        usual_limit = x[0] if usual is FLAT else usual.intercept + SLOPE * x[0]
+        drawn = [(x[1] - usual_limit) / usual.spread]
+        return drawn if rounds is None else [*drawn, (x[0] - level) / level_sd]
+
+    def of_length(x: FloatArray) -> FloatArray:
+        return np.array([(float(shape_at(x).survival(high).sum()) - gain) / gain_sd, *prior(x)])
+
+    def of_positions(x: FloatArray) -> FloatArray:
+        assert counts is not None
+        return np.concatenate(((shape_at(x).conditional(high) - counts.conditional) / scatter, prior(x)))
+
+    def by_parameter(x: FloatArray) -> FloatArray:
+        drawn = [[-(1.0 if usual is FLAT else SLOPE) / usual.spread, 1.0 / usual.spread], [1.0 / level_sd, 0.0]]
+        return np.concatenate((shape_at(x).derivative(high) / scatter[:, None], drawn[: 1 if rounds is None else 2]))
+
+    if counts is not None:
+        at_risk = np.maximum(np.concatenate(([1.0], curve.s[: high - 1])), 1e-3)
+        scatter = np.sqrt(SHAPE_ERROR**2 / at_risk + counts.noise)
+    start = logit(float(np.clip(curve.s[0], 0.02, 0.98)))
+    start_at = np.array([start, start if usual is FLAT else usual.intercept + SLOPE * start])
+    fit = minimise(of_length, start_at) if counts is None else minimise(of_positions, start_at, by_parameter)
+    shape = shape_at(fit.x)
+    s, sigma = _blend(curve, shape, fit, rounds, counts, max(k_max, curve.k_max))
     seen = curve.counted if rounds is not None else None
     survival = Survival(
         s, sigma, curve.source, True, (low, high), notes=(*curve.notes, *notes), rounds=rounds, counted=seen
     )  # fmt: skip
-    return AcceptanceFit(survival, shape, fit_easy_hard(survival.s), float(np.sqrt(fit.covariance[0, 0])), rounds, notes)
+    return AcceptanceFit(survival, shape, rounds, notes)
 
 
 def _counts(curve: Survival, high: int, rounds: float | None) -> _Counts:
@@ -123,7 +137,6 @@ def _gain_sd(usual: KindShape, level: float, gain: float, k: int, rounds: float)
 def _blend(
     curve: Survival,
     shape: Shape,
-    shape_at: Callable[[FloatArray], Shape],
     fit: Fit,
     rounds: float | None,
     counts: _Counts | None,
@@ -139,17 +152,13 @@ def _blend(
         share = np.divide(counts.seen, counts.seen + worth, out=np.ones(high), where=np.isfinite(counts.seen))
         own[:high] = share
         a[:high] = share * counts.conditional + (1 - share) * a[:high]
-    elif rounds is None:
-        return curve.extended(k_max), curve.sigma
     s = np.asarray(np.cumprod(a))
     if rounds is None:
         return s, curve.sigma
     gain = float(s[:high].sum())
     sampling = own[:high] ** 2 * counts.noise if counts is not None else np.zeros(high)
     later = np.array([s[j:high].sum() for j in range(high)]) / np.maximum(a[:high], 1e-9)
-    model = shape.conditional(high)
-    moved = [(shape_at(fit.x + step).conditional(high) - model) / 1e-4 for step in 1e-4 * np.eye(2)]
-    gradient = np.array([((1 - own[:high]) * change) @ later for change in moved])
+    gradient = ((1 - own[:high]) * later) @ shape.derivative(high)
     variance = float(later**2 @ sampling + gradient @ fit.covariance @ gradient)
     return s, min(1.5, float(np.sqrt(variance)) / max(gain, 1e-3))
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 
@@ -26,12 +27,12 @@ _LOGIT_LIMIT = 16.0
 def logit(p: float) -> float:
     """log(p / (1 - p)), cut so that 0 and 1 stay finite."""
     p = min(max(p, 1e-7), 1 - 1e-7)
-    return float(np.log(p / (1 - p)))
+    return math.log(p / (1 - p))
 
 
 def sigmoid(x: float) -> float:
     """The inverse of ``logit``."""
-    return float(1.0 / (1.0 + np.exp(-np.clip(x, -_LOGIT_LIMIT, _LOGIT_LIMIT))))
+    return 1.0 / (1.0 + math.exp(-min(max(x, -_LOGIT_LIMIT), _LOGIT_LIMIT)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,15 @@ class Shape:
         steps = np.arange(k_max)
         a = self.limit + (self.first - self.limit) * np.power(self.rate, steps)
         return np.asarray(a if self.depth is None else np.where(steps >= self.depth, a * self.cliff, a))
+
+    def derivative(self, k_max: int) -> FloatArray:
+        """Derivatives of a_1..a_k_max by the logits of ``first`` and ``limit``, shape (k_max, 2)."""
+        steps = np.arange(k_max)
+        first_share = np.power(self.rate, steps)
+        found = np.stack(
+            (self.first * (1 - self.first) * first_share, self.limit * (1 - self.limit) * (1 - first_share)), axis=1
+        )
+        return np.asarray(found if self.depth is None else np.where(steps[:, None] >= self.depth, found * self.cliff, found))
 
     def survival(self, k_max: int) -> FloatArray:
         """s_1..s_k_max."""
@@ -106,22 +116,38 @@ class KindShape:
 
     def solve(self, length: float, k: int) -> Shape:
         """The shape with AL(k) = ``length``."""
-        return self.at(bisect(lambda level: 1.0 + float(self.at(level).survival(k).sum()), length))
+        return _solve(self, length, k)
+
+
+@lru_cache(maxsize=4096)
+def _solve(usual: KindShape, length: float, k: int) -> Shape:
+    return usual.at(bisect(lambda level: 1.0 + float(usual.at(level).survival(k).sum()), length))
 
 
 FLAT = KindShape("flat", 0.0, 0.4, RATE, None, 1.0, 0, 0, "one conditional acceptance at every position")
 
 
 def bisect(increasing: Callable[[float], float], target: float) -> float:
-    """x in [-16, 16] with increasing(x) = target, to the last bit; the nearer end if out of reach."""
+    """x in [-16, 16] with increasing(x) = target, to the last bits; the nearer end if out of reach.
+
+    Regula falsi; an end that stays twice has its distance halved (Illinois), every fourth step halves the bracket.
+    """
     low, high = -_LOGIT_LIMIT, _LOGIT_LIMIT
-    for _ in range(64):
-        middle = 0.5 * (low + high)
-        if increasing(middle) < target:
-            low = middle
+    below, above = increasing(low) - target, increasing(high) - target
+    if below >= 0 or above <= 0:
+        return low if below >= 0 else high
+    last, side = low, 0
+    for step in range(1, 200):
+        middle = 0.5 * (low + high) if step % 4 == 0 else low - below * (high - low) / (above - below)
+        error = increasing(middle) - target
+        if error == 0.0 or abs(middle - last) < 1e-14 * max(1.0, abs(middle)):
+            break
+        if error < 0:
+            low, below, above = middle, error, 0.5 * above if side < 0 else above
         else:
-            high = middle
-    return 0.5 * (low + high)
+            high, above, below = middle, error, 0.5 * below if side > 0 else below
+        last, side = middle, -1 if error < 0 else 1
+    return middle
 
 
 @cache

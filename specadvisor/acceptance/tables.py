@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from specadvisor.acceptance.catalogue import Row, load_rows, load_sources, read_rows
 from specadvisor.acceptance.posterior import AcceptanceFit
 from specadvisor.acceptance.priors import prior, shipped_table
@@ -59,7 +61,8 @@ def rows_of(source: str) -> list[dict[str, Any]]:
     """The rows of a source (id, or part of its id or address), or of a CSV file in the catalogue's columns."""
     if source.lower().endswith(".csv"):
         own = read_rows(Path(source))
-        return [describe_row(row, left_out(own)) for row in own]
+        out = left_out(own)
+        return [describe_row(row, out) for row in own]
     word = source.lower()
     known = load_sources()
     found = {s.id for s in known.values() if word == s.id}
@@ -84,19 +87,18 @@ def describe_row(row: Row, out: Mapping[str, str] | None = None) -> dict[str, An
 
 
 def curve_rows(curve: Survival, k_max: int) -> list[dict[str, Any]]:
-    """One row per k: survival, conditional acceptance, AL and its 80% interval."""
+    """One row per k: survival, conditional acceptance, AL and its 80% interval; AL given a match where P(hit) is known."""
     s = curve.extended(k_max)
-    rows = []
-    for k in range(1, k_max + 1):
-        before = s[k - 2] if k > 1 else 1.0
-        interval = curve.range(k)
-        rows.append(
-            {
-                "k": k, "survival": float(s[k - 1]), "conditional": float(s[k - 1] / before) if before > 0 else 0.0,
-                "length_low": float(interval.low), "length": float(interval.mid), "length_high": float(interval.high),
-            }
-        )  # fmt: skip
-    return rows
+    before = np.concatenate(([1.0], s[:-1]))
+    columns = {
+        "k": np.arange(1, k_max + 1), "survival": s,
+        "conditional": np.divide(s, before, out=np.zeros(k_max), where=before > 0),
+    }  # fmt: skip
+    interval = curve.range(columns["k"])
+    columns |= {"length_low": interval.low, "length": interval.mid, "length_high": interval.high}
+    if curve.hit is not None:
+        columns["length_given_match"] = 1.0 + (interval.mid - 1.0) / curve.hit
+    return [dict(zip(columns, row, strict=True)) for row in zip(*(c.tolist() for c in columns.values()), strict=True)]
 
 
 def model_lines(fit: AcceptanceFit) -> list[str]:
