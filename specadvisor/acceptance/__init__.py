@@ -18,6 +18,7 @@ from specadvisor.acceptance.convert import (
 )
 from specadvisor.acceptance.counters import from_counts
 from specadvisor.acceptance.effects import with_gain
+from specadvisor.acceptance.lookup import from_hit
 from specadvisor.acceptance.priors import prior
 from specadvisor.acceptance.survival import Survival
 from specadvisor.acceptance.workloads import parse_mix
@@ -35,6 +36,7 @@ __all__ = [
     "from_counts",
     "from_cumulative",
     "from_histogram",
+    "from_hit",
     "from_length",
     "from_lengths",
     "from_rate",

@@ -17,7 +17,7 @@ from specadvisor.acceptance.convert import (
 )
 from specadvisor.acceptance.counters import at_least_one, from_counts
 from specadvisor.acceptance.kinds import CLIFF, CLIFF_ONE_STEP
-from specadvisor.acceptance.lookup import LOOKUPS, over_all_rounds
+from specadvisor.acceptance.lookup import check_lookup, over_all_rounds
 from specadvisor.acceptance.posterior import BLOCK_KINDS, AcceptanceFit, fit_curve
 from specadvisor.acceptance.shape import kind_shape
 from specadvisor.acceptance.survival import Survival
@@ -77,8 +77,8 @@ def fit_acceptance(
         trained_depth = whole("trained_depth", trained_depth, 1, LARGEST_K)
         usual = replace(usual, depth=trained_depth, cliff=CLIFF_ONE_STEP if trained_depth == 1 else CLIFF)
     rounds = None if rounds is None else at_least_one("rounds", rounds)
-    if hit is not None and kind is not None and kind not in LOOKUPS:
-        raise InputError("hit", hit, f"none: {kind} drafts in every round ({', '.join(LOOKUPS)} look text up)")
+    if hit is not None:
+        check_lookup(kind)
 
     if conditional is not None:
         curve = from_conditional(conditional)

@@ -52,8 +52,12 @@ def given_match(over_all: Survival, hit: float | None = None) -> Survival:
 
 
 def from_hit(hit: float, length: float, k: int, *, kind: str | None = "ngram", k_max: int = 16) -> Survival:
-    """From P(hit) and AL(k) given a match: after a match, positions share one conditional acceptance."""
+    """From P(hit) and AL(k) given a match: after a match, positions share one conditional acceptance.
+
+    Raises ``InputError``, also for a ``kind`` that drafts in every round.
+    """
     _check(hit)
+    check_lookup(kind)
     curve = from_length(length, k, k_max=k_max, source=f"acceptance length of {kind or 'a lookup'} given a match")
     return over_all_rounds(curve, hit)
 
@@ -68,6 +72,12 @@ def implied_hit(curve: Survival) -> float:
         return curve.hit
     first, second = (float(x) for x in (*curve.conditional[:2], curve.tail)[:2])
     return min(1.0, first / second) if second > 0 else 1.0
+
+
+def check_lookup(kind: str | None) -> None:
+    """Refuse a share of rounds with a match for a drafter that drafts in every round."""
+    if kind is not None and kind not in LOOKUPS:
+        raise InputError("share of rounds with a match", kind, f"a drafter that looks text up: {', '.join(LOOKUPS)}")
 
 
 def hit_share(rounds_with_draft: float, rounds: float) -> float:

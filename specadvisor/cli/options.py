@@ -91,8 +91,8 @@ Acceptance = Annotated[
     list[str] | None,
     typer.Option(
         "--acceptance", "-a",
-        help="conditional:0.8,0.7 | cumulative:0.8,0.56 | al:2.2@3 | rate:0.4@3 | alpha:0.7, after DRAFTER= where several are "
-        "compared; may be repeated.",
+        help="conditional:0.8,0.7 | cumulative:0.8,0.56 | al:2.2@3 | rate:0.4@3 | alpha:0.7 | hit:0.4,4.6@5 "
+        "(a lookup's share of rounds with a match, AL given one), after DRAFTER= where several are compared; may be repeated.",
     ),
 ]  # fmt: skip
 Workload = Annotated[
