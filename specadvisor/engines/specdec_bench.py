@@ -10,6 +10,7 @@ not over steps: the step-weighted length of the histogram is used.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from specadvisor.acceptance.convert import from_cumulative, from_histogram
+from specadvisor.acceptance.convert import LARGEST_K, from_cumulative, from_histogram
 from specadvisor.acceptance.survival import Survival
+from specadvisor.checks import whole
 from specadvisor.errors import InputError
 
 METRIC_FILES = ("acceptance_rate.json", "specbench_results.json", "mtbench.json")
@@ -62,23 +64,23 @@ def read_specdec_bench(path: str | Path) -> list[SpecdecBenchRun]:
 
 
 def _run(entry: Mapping[str, Any], settings: Mapping[str, Any], file: Path) -> SpecdecBenchRun:
-    k = _drafts(settings)
     source = f"specdec_bench: {file.name}"
-    histogram = _numbers(entry.get("Acceptance_Length_Histogram"), file)
+    histogram = _numbers("Acceptance_Length_Histogram", entry.get("Acceptance_Length_Histogram"), by_length=True)
+    joint = {} if histogram else _numbers("Joint_Acceptance_Rate", entry.get("Joint_Acceptance_Rate"), by_length=True)
+    if not histogram and not joint:
+        raise InputError(
+            "specdec_bench result", str(file), "an entry with Acceptance_Length_Histogram or Joint_Acceptance_Rate"
+        )
+    seen = max((length for length, value in (histogram or joint).items() if value), default=1)
+    k = _drafts(settings, int(seen) - 1)
     steps = None
     if histogram:
-        k = max(k or 1, max(histogram) - 1)
-        survival = from_histogram({**{k + 1: 0.0}, **histogram}, tokens_per_step=True, source=source)
+        lengths = {int(length): count for length, count in histogram.items()}
+        survival = from_histogram({**{k + 1: 0.0}, **lengths}, tokens_per_step=True, source=source)
         steps = sum(histogram.values())
     else:
-        joint = _numbers(entry.get("Joint_Acceptance_Rate"), file)
-        if not joint:
-            raise InputError(
-                "specdec_bench result", str(file), "an entry with Acceptance_Length_Histogram or Joint_Acceptance_Rate"
-            )
-        k = max(k or 1, max(joint) - 1, 1)
-        survival = from_cumulative(_filled(joint, k), source=source)
-    categories = {str(name): float(al) for name, al in (entry.get("Category_AL") or {}).items()}
+        survival = from_cumulative(_filled({int(n): rate for n, rate in joint.items()}, k), source=source)
+    categories = _numbers("Category_AL", entry.get("Category_AL"))
     kind = KINDS.get(str(settings.get("speculative_algorithm", "")).upper())
     return SpecdecBenchRun(survival.with_notes(BIAS), k, steps, kind, categories, dict(settings))
 
@@ -90,25 +92,45 @@ def _filled(joint: Mapping[int, float], k: int) -> list[float]:
     return [float(values[i]) if (i := int(np.searchsorted(lengths, j + 1))) < lengths.size else 0.0 for j in range(1, k + 1)]
 
 
-def _drafts(settings: Mapping[str, Any]) -> int | None:
-    """Draft tokens per round: ``draft_length``, or the block without its anchor."""
+def _drafts(settings: Mapping[str, Any], accepted: int) -> int:
+    """Draft tokens per round: ``draft_length``, or the block without its anchor; at least the most ``accepted`` in a step.
+
+    Block drafters on vLLM draft as many tokens as ``block_size`` says, anchor or not. Raises ``InputError`` for settings of
+    fewer drafts than were accepted.
+    """
     for key, extra in (("draft_length", 0), ("block_size", 1)):
-        value = settings.get(key)
-        if value is not None:
-            try:
-                return int(value) - extra
-            except (TypeError, ValueError):
-                raise InputError(key, value, "a whole number", "In configuration.json.") from None
-    return None
+        if (stated := settings.get(key)) is None:
+            continue
+        value = whole(f"{key} in configuration.json", stated, 1 + extra, LARGEST_K)
+        if accepted > value:
+            reason = f"Steps of {accepted + 1} tokens accepted {accepted} drafts: the settings are of another run."
+            raise InputError(f"{key} in configuration.json", stated, f"at least {accepted}", reason)
+        return max(value - extra, accepted)
+    return max(accepted, 1)
 
 
-def _numbers(table: Any, file: Path) -> dict[int, float]:
+def _numbers(field: str, table: Any, *, by_length: bool = False) -> dict[Any, float]:
+    """A table of numbers by name, or by step length; an entry of null, which had no steps, is left out."""
     if table is None:
         return {}
-    try:
-        return {int(key): float(value) for key, value in dict(table).items()}
-    except (TypeError, ValueError):
-        raise InputError("specdec_bench result", str(file), "tables of length: number") from None
+    if not isinstance(table, Mapping):
+        raise InputError(field, _short(table), "a table of length: number" if by_length else "a table of name: number")
+    found: dict[Any, float] = {}
+    for key, stated in table.items():
+        name = whole(f"{field} (step length)", key, 1, LARGEST_K + 1) if by_length else str(key)
+        try:
+            value = float("nan") if stated is None else float(stated)
+        except (TypeError, ValueError, OverflowError):
+            raise InputError(f"{field} of {key}", _short(stated), "a number") from None
+        if math.isinf(value):
+            raise InputError(f"{field} of {key}", stated, "a finite number")
+        if not math.isnan(value):
+            found[name] = value
+    return found
+
+
+def _short(value: Any) -> str:
+    return str(value)[:60]
 
 
 def _entries(file: Path) -> list[dict[str, Any]]:
@@ -118,6 +140,8 @@ def _entries(file: Path) -> list[dict[str, Any]]:
         raise InputError("specdec_bench file", str(file), "a readable file", str(error.strerror)) from None
     except ValueError as error:
         raise InputError("specdec_bench file", str(file), "JSON", f"It is not: {error}.") from None
+    except RecursionError:
+        raise InputError("specdec_bench file", str(file), "JSON of a few levels", "It is nested too deeply.") from None
     entries = content if isinstance(content, list) else [content]
     if not entries or not all(isinstance(entry, dict) for entry in entries):
         raise InputError("specdec_bench file", str(file), "an object, or a list with one object per run")

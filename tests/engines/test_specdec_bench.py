@@ -59,3 +59,52 @@ def test_unreadable_files_are_refused(tmp_path: Path, text: str) -> None:
 def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"acceptance_rate\.json"):
         read_specdec_bench(tmp_path)
+
+
+HISTOGRAM = {"Acceptance_Length_Histogram": {"1": 5, "2": 3, "4": 2}}
+
+
+@pytest.mark.parametrize(
+    ("entry", "reason"),
+    [
+        (HISTOGRAM | {"Category_AL": ["writing"]}, "Category_AL"),
+        (HISTOGRAM | {"Category_AL": "abc"}, "Category_AL"),
+        (HISTOGRAM | {"Category_AL": {"writing": "much"}}, "Category_AL of writing"),
+        ({"Joint_Acceptance_Rate": {"100000000": 0.5}}, "from 1 to 1025"),
+        ({"Acceptance_Length_Histogram": {"100000000": 5}}, "from 1 to 1025"),
+        ({"Acceptance_Length_Histogram": {"1": None}}, "Acceptance_Length_Histogram or"),
+        ({"Acceptance_Length_Histogram": [1, 2]}, "table of length"),
+        ({"Acceptance_Length_Histogram": {"1": float("inf")}}, "finite"),
+    ],
+)
+def test_tables_that_are_none_are_refused_by_name(tmp_path: Path, entry: dict[str, object], reason: str) -> None:
+    (tmp_path / "acceptance_rate.json").write_text(json.dumps([entry]))
+    with pytest.raises(InputError, match=reason):
+        read_specdec_bench(tmp_path)
+
+
+def test_a_category_without_requests_is_left_out(tmp_path: Path) -> None:
+    categories = {"Category_AL": {"writing": None, "math": "2.5", "qa": float("nan")}}
+    (tmp_path / "acceptance_rate.json").write_text(json.dumps([HISTOGRAM | categories]))
+    assert read_specdec_bench(tmp_path)[0].category_lengths == {"math": 2.5}
+
+
+@pytest.mark.parametrize("drafts", [0, 2, -3, float("inf"), "many", 2.5, True])
+def test_a_draft_length_below_what_was_accepted_is_refused(tmp_path: Path, drafts: object) -> None:
+    (tmp_path / "acceptance_rate.json").write_text(json.dumps([HISTOGRAM]))
+    (tmp_path / "configuration.json").write_text(json.dumps([{"draft_length": drafts}]))
+    with pytest.raises(InputError, match="draft_length"):
+        read_specdec_bench(tmp_path)
+
+
+def test_a_block_may_be_filled_whole(tmp_path: Path) -> None:
+    (tmp_path / "acceptance_rate.json").write_text(json.dumps([HISTOGRAM]))
+    for block, k in ((3, 3), (4, 3), (8, 7)):
+        (tmp_path / "configuration.json").write_text(json.dumps([{"block_size": block, "draft_length": None}]))
+        assert read_specdec_bench(tmp_path)[0].k == k
+
+
+def test_json_nested_too_deeply_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "acceptance_rate.json").write_text("[" * 100_000)
+    with pytest.raises(InputError, match="nested too deeply"):
+        read_specdec_bench(tmp_path)
