@@ -7,23 +7,29 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from numpy.typing import ArrayLike
+
 from specadvisor.acceptance import (
     Survival,
     from_alpha,
     from_conditional,
     from_cumulative,
+    from_hit,
     from_length,
     from_lengths,
     from_rate,
-    prior,
 )
+from specadvisor.advise.published import as_copied, published
 from specadvisor.errors import InputError
 from specadvisor.ids import ALIASES, DRAFTERS, resolve
 
 if TYPE_CHECKING:
     from specadvisor.drafters import Drafter
 
-FORMS = "conditional:0.8,0.75,0.7 | cumulative:0.8,0.6,0.42 | al:2.2@3 | rate:0.4@3 | alpha:0.7, each optionally after DRAFTER="
+FORMS = (
+    "conditional:0.8,0.75,0.7 | cumulative:0.8,0.6,0.42 | al:2.2@3 | rate:0.4@3 | alpha:0.7 | hit:0.4,4.6@5 (a lookup's share "
+    "of rounds with a match, and its AL given one), each optionally after DRAFTER="
+)
 Stated = str | Survival | Sequence[str] | Mapping[str, "str | Survival"]
 
 
@@ -45,11 +51,19 @@ def parse_acceptance(text: str, kind: str | None = None) -> Survival:
         return from_conditional(values) if name == "conditional" else from_cumulative(values)
     if name == "alpha":
         return from_alpha(_number(value, text))
-    if name not in ("al", "rate"):
+    hit = None
+    if name == "hit":
+        share, comma, value = value.partition(",")
+        if not comma:
+            raise InputError("acceptance", text, FORMS, "Write hit:SHARE,AL@k: the share of rounds with a match comes first.")
+        hit, value = _number(share, text), value.strip().removeprefix("al:")
+    if name not in ("al", "rate", "hit"):
         raise InputError("acceptance", text, FORMS)
     number, at, k = value.partition("@")
-    if not at or not k.strip().isdigit():
+    if not at or not re.fullmatch("[0-9]+", k.strip()):
         raise InputError("acceptance", text, FORMS, "Write the number of draft tokens it was measured at after @.")
+    if hit is not None:
+        return from_hit(hit, _number(number, text), int(k), kind=kind)
     if name == "al":
         return from_length(_number(number, text), int(k), kind=kind)
     return from_rate(_number(number, text), int(k), kind=kind)
@@ -69,12 +83,17 @@ def split_drafter(text: str) -> tuple[str, str]:
 
 
 def curves(
-    stated: Stated | None, drafters: Sequence[Drafter], workload: str, temperature: float
+    stated: Stated | None,
+    drafters: Sequence[Drafter],
+    workload: str,
+    temperature: float,
+    context: ArrayLike | None = None,
 ) -> tuple[dict[str, Survival], list[str]]:
-    """(survival curve by drafter name, notes). What is not stated comes from the catalogue.
+    """(survival curve by drafter name, notes). What is not stated comes from the catalogue, carried over to ``context``.
 
-    A stated curve was measured with the drafter's tree, without its modifiers. A curve without a drafter belongs to the
-    only drafter; with several it would be a guess which one it was measured with.
+    A stated curve was measured with the drafter's tree, without its modifiers, and at the context of the load for all that
+    is known. A curve without a drafter belongs to the only drafter; with several it would be a guess which one it was
+    measured with.
     """
     by_kind: dict[str, list[str | Survival]] = {}
     items: list[tuple[str, str | Survival]] = []
@@ -113,15 +132,15 @@ def curves(
                     f"a drafter with the {drafter.model.vocab} tokens of {drafter.model.name}",
                     "Published acceptance does not hold for a foreign vocabulary: state what you measured with --acceptance.",
                 )
-            curve = prior(drafter.kind, workload, temperature, k_max=drafter.k_max)
-            s = drafter.survival(curve.extended(drafter.k_max), workload=workload, temperature=temperature)
+            result[drafter.name] = published(drafter, workload, temperature, context)
         else:
             curve = _stated(given, drafter.kind)
             chain = replace(drafter, tree=None)
             s = chain.survival(curve.extended(drafter.k_max), workload=workload, temperature=temperature)
             if note := curve.beyond(drafter.k_max):
                 notes.append(f"{drafter.name}: {note}")
-        result[drafter.name] = replace(curve, s=s, tail=None)
+            at_once = replace(curve, s=s, tail=None)
+            result[drafter.name] = as_copied(at_once) if drafter.lookup else at_once
     return result, notes
 
 
@@ -131,7 +150,7 @@ def _stated(given: Sequence[str | Survival], kind: str) -> Survival:
         return parse_acceptance(given[0], kind) if isinstance(given[0], str) else given[0]
     lengths: dict[int, float] = {}
     for text in given:
-        found = re.fullmatch(r"\s*al:\s*([\d.]+)@(\d+)\s*", text, re.I) if isinstance(text, str) else None
+        found = re.fullmatch(r"\s*al:\s*([\d.]+)@(\d+)\s*", text, re.I | re.A) if isinstance(text, str) else None
         if found is None or int(found[2]) in lengths:
             raise InputError("acceptance", [str(g) for g in given], f"one statement for {kind}, or al:AL@k at different k")
         lengths[int(found[2])] = _number(found[1], str(text))

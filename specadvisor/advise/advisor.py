@@ -114,7 +114,7 @@ class Advisor:
         """Costs and gains of one drafter over any grid; the arrays broadcast against each other."""
         context = parameters.positive("context", context)
         deployment = self.started_for(concurrency)
-        found = candidates(deployment, drafter, acceptance, workload, temperature, modifiers)
+        found = candidates(deployment, drafter, acceptance, workload, temperature, modifiers, context)
         one = found.drafters[0]
         return evaluate(deployment, one, found.survival[one.name], k, concurrency, context, input_tokens, output_tokens)
 
@@ -139,10 +139,11 @@ class Advisor:
         ``anchors``: measured points that correct the speed-ups, as in ``recommend``.
         ``executor``: any ``concurrent.futures.Executor`` (Dask's and Ray's too) that evaluates the drafters side by side.
         """
-        from specadvisor.advise.sweep import axis, sweep
+        from specadvisor.advise.sweep import axis, context_axis, sweep
 
         deployment = self.started_for(axis("concurrency", concurrency, DEFAULT_CONCURRENCY, 1, LARGEST_CONCURRENCY))
-        found = candidates(deployment, drafters, acceptance, workload, temperature, modifiers)
+        keys = context_axis(context, input_tokens, output_tokens)
+        found = candidates(deployment, drafters, acceptance, workload, temperature, modifiers, keys)
         return sweep(deployment, found, k, concurrency, context, input_tokens, output_tokens, anchors, executor)
 
     def recommend(
@@ -181,7 +182,7 @@ class Advisor:
             gpu_price = positive("GPU price", gpu_price)
             train_gpu_hours = positive("training GPU hours", train_gpu_hours)
         deployment = self.started_for(load.concurrency)
-        found = candidates(deployment, drafters, acceptance, load.workload, load.temperature, modifiers)
+        found = candidates(deployment, drafters, acceptance, load.workload, load.temperature, modifiers, load.context)
         return recommend(deployment, load, found, anchors, gpu_price, train_gpu_hours, command)
 
     def explain(
@@ -204,7 +205,7 @@ class Advisor:
         from specadvisor.advise.explain import explain
 
         deployment = self.started_for(load.concurrency)
-        found = candidates(deployment, drafter, acceptance, workload, temperature, modifiers)
+        found = candidates(deployment, drafter, acceptance, workload, temperature, modifiers, load.context)
         return explain(deployment, found, load, k, anchors)
 
     def tuner(self, drafter: str | Drafter, concurrency: Sequence[int], context: int = 2048, **options: Any) -> Tuner:

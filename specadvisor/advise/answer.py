@@ -55,6 +55,7 @@ def recommend(
     top = leader(curves)
     fix = fixes.get(top.name) if top else None
     schedule = schedule_of(deployment, load, top, fix) if top else _never(load)
+    plan = _NOTHING_TO_RUN if top and top.missing else measurement_plan(deployment, load, top, command, fix, curves)
     if top:
         top = curves[top.name] = scheduled(top, load, schedule)
     best = best_setting(load, top, plain_at)
@@ -71,7 +72,7 @@ def recommend(
         memory=memory_bills(deployment, load, curves),
         warnings=(*deployment.model.warnings, *(caveats(deployment, load, top) if top else ())),
         assumptions=_assumptions(deployment, load, found, top),
-        measurement_plan=measurement_plan(deployment, load, top, command, fix, curves),
+        measurement_plan=plan,
         excluded=found.excluded,
         break_even=_break_even(deployment, load, plain, top, gpu_price, train_gpu_hours),
         anchors=tuple(text for name, fix in fixes.items() for text in _anchor_notes(name, fix)),
@@ -86,8 +87,10 @@ def _curve(
     survival = found.survival[drafter.name]
     evaluation = grid(deployment, drafter, survival, load, load.concurrency, plain)
     gained = gains(deployment, drafter, load, evaluation, fix)
-    bare = Curve(drafter, survival, survival.known, evaluation, gained, ())
-    return replace(bare, choices=choices(gained, evaluation, survival.known or fix is not None, bare.reach))
+    missing = drafter.not_shipped(deployment.serving)
+    bare = Curve(drafter, survival, survival.known, evaluation, gained, (), missing)
+    known = survival.known or fix is not None
+    return replace(bare, choices=choices(gained, evaluation, known, bare.reach, drafter.lookup))
 
 
 def _traces(deployment: Deployment, curve: Curve | None) -> tuple[GuidelineTrace, ...]:
@@ -104,6 +107,12 @@ def _disagreement(fix: Correction | None) -> tuple[str, ...]:
     if fix is None or not fix.contradictions:
         return ()
     return ("The measured points contradict each other (see Anchors): find out which one is right before you follow this.",)
+
+
+_NOTHING_TO_RUN = (
+    "nothing here: no measurement on this engine can decide about what it cannot run; measure the same drafter without it, or "
+    "the published code",
+)
 
 
 def _never(load: Load) -> Schedule:

@@ -18,6 +18,9 @@ def binding_guideline(at: Point) -> tuple[int, str]:
     now = 0 if at.index is None else at.index + 1
     gains = np.concatenate(([1.0], at.speedup))
     best = int(gains.argmax())
+    if now == best == 0 and at.speedup.max() / at.gpu_share > 1.0 + PLATEAU:
+        whole = f"{at.speedup.max() / at.gpu_share:.2f}x on {1.0 / at.gpu_share:.3g} times the GPUs"
+        return 5, f"the GPUs that only draft are worth less than more replicas: {whole}"
     if now > best and gains[now] < (1.0 - PLATEAU) * gains[best]:
         number, because = _next_token(at, best)
         return number, f"{gains[now]:.2f}x at k = {at.k} is past the best, {gains[best]:.2f}x at k = {_k(at, best)}: {because}"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+from numpy.typing import ArrayLike
 
 from specadvisor.acceptance import Survival
 from specadvisor.advise.acceptance_input import Stated, curves
@@ -35,10 +37,13 @@ def candidates(
     workload: str,
     temperature: float,
     modifiers: Sequence[str] = (),
+    context: ArrayLike | None = None,
 ) -> Candidates:
-    """Every legal drafter, or the ones asked for; those that cannot run are left out with the reason.
+    """Every legal drafter, or the ones asked for; those that cannot run or that a modifier does not fit are left out with
+    the reason.
 
-    Raises ``InputError`` where none of the drafters asked for can run, with the reason of the first.
+    ``context``: keys of a decode step, which a published acceptance is carried over to (None: taken as published). Raises
+    ``InputError`` where none is left, with the reason of the first.
     """
     model, serving = deployment.model, deployment.serving
     excluded: dict[str, str] = {}
@@ -53,7 +58,8 @@ def candidates(
             raise InputError("drafters", items, "at least one drafter, or None for every legal one")
         wanted = [d if isinstance(d, Drafter) else load_drafter(d, model, serving.id) for d in items]
     if modifiers:
-        wanted = [_modified(drafter, modifiers) for drafter in wanted]
+        wanted = _modified(wanted, modifiers, excluded)
+    wanted = [replace(drafter, temperature=temperature) for drafter in wanted]
     usable: list[Drafter] = []
     for drafter in _named_apart(wanted):
         reason = drafter.legality(model, serving)
@@ -64,13 +70,13 @@ def candidates(
             usable.append(drafter)
         else:
             excluded[drafter.name] = reason
-    if asked is not None and not usable:
-        name, reason = next(iter(excluded.items()))
-        kind = wanted[0].kind
+    if wanted and not usable and (asked is not None or modifiers):
+        name, kind = next((drafter.name, drafter.kind) for drafter in wanted)
+        reason = excluded[name]
         others = [e for e in ENGINES if e != serving.id and load_engine(e).supports(kind).supported]
         where = "" if serving.supports(kind).supported else f" Engines that run it: {', '.join(others) or 'none'}."
         raise InputError("drafter", name, f"one that {serving.id} can run for {model.name}", f"{reason}.{where}")
-    survival, notes = curves(acceptance, usable, workload, temperature)
+    survival, notes = curves(acceptance, usable, workload, temperature, context)
     return Candidates(tuple(usable), survival, excluded, tuple(notes), asked is not None)
 
 
@@ -84,22 +90,37 @@ def _not_ranked(deployment: Deployment, ranked: set[str]) -> dict[str, str]:
             reasons[kind] = support.note or f"{serving.id} does not run it"
             continue
         try:
-            reasons[kind] = load_drafter(kind, model, serving.id).legality(model, serving) or "the same as another one here"
+            reasons[kind] = load_drafter(kind, model, serving.id).legality(model, serving) or (
+                f"{serving.id} verifies chains, where its weights are eagle's: the same drafter"
+            )
         except InputError as error:
             reasons[kind] = error.accepted
     return reasons
 
 
-def _modified(drafter: Drafter, modifiers: Sequence[str]) -> Drafter:
+def _modified(drafters: Sequence[Drafter], modifiers: Sequence[str], excluded: dict[str, str]) -> list[Drafter]:
+    """Each drafter with the modifiers; those that one does not fit go into ``excluded``.
+
+    Raises ``InputError`` for text that names no modifier, and the first misfit where all are.
+    """
     from specadvisor.drafters.modifiers import parse_modifier
 
-    return drafter.with_modifiers([parse_modifier(text) for text in modifiers])
+    parsed = [parse_modifier(text) for text in modifiers]
+    found: list[Drafter] = []
+    first: InputError | None = None
+    for drafter in drafters:
+        try:
+            found.append(drafter.with_modifiers(parsed))
+        except InputError as error:
+            first = first or error
+            excluded[drafter.name] = f"{error.field} {error.value}: accepted is {error.accepted}"
+    if first and not found:
+        raise first
+    return found
 
 
 def _named_apart(drafters: Sequence[Drafter]) -> list[Drafter]:
     """The drafters with a number behind names that occur more than once."""
-    from dataclasses import replace
-
     seen: dict[str, int] = {}
     result: list[Drafter] = []
     for drafter in drafters:

@@ -50,6 +50,7 @@ def choose_k(
     plain: float = 1.0,
     favourable: ArrayLike | None = None,
     reach: int | None = None,
+    doubt_beyond: bool = False,
 ) -> Choice:
     """The choice among ``k`` (1-D, each at least 1) and 0, for gains over k = 0 along the same axis.
 
@@ -58,12 +59,17 @@ def choose_k(
     position whose acceptance was measured (None: no such limit).
 
     The argmax of the expected objective, and 0 where that is in the plateau: a gain within the noise is not worth a drafter.
-    A k beyond ``reach`` has to be more than the plateau better than those within. Acceptance from the catalogue only: the k
-    of the plateau nearest to the usual 3 (of two the smaller), and 0 needs costs that lose even at the upper end of the
-    acceptance; a catalogue value alone never says "off".
+    A k beyond ``reach`` has to be more than the plateau better than those within; with ``doubt_beyond`` (how long a copied
+    text goes on is not known) it has to be better than those and 0 at the low end of its interval. Acceptance from the
+    catalogue only: the k of the plateau nearest to the usual 3 (of two the smaller), and 0 needs costs that lose even at the
+    upper end of the acceptance; a catalogue value alone never says "off".
     """
     ks = np.asarray(k, dtype=int)
     mid = np.asarray(gain.mid, dtype=float)
+    if doubt_beyond and reach is not None:
+        sure = _sure(ks, mid, np.asarray(gain.low, dtype=float), reach, plain)
+        ks, mid, gain = ks[sure], mid[sure], Range(*(np.asarray(v)[sure] for v in (gain.low, gain.mid, gain.high)))
+        favourable = None if favourable is None else np.asarray(favourable)[sure]
     near = plateau(ks, mid, plain=plain)
     pays = float(np.max(gain.high if favourable is None else favourable)) > (1.0 + PLATEAU) * plain
     trial = near[0] == 0 and not acceptance_known and pays
@@ -80,6 +86,12 @@ def choose_k(
         best = int(np.argmin(np.where(good, np.abs(ks - USUAL_K), ks.max() + USUAL_K)))
         alike = _neighbours(good, best)
     return choice_at(int(ks[best]), ks, gain, near, trial, tuple(int(v) for v in ks[alike]))
+
+
+def _sure(ks: FloatArray, mid: FloatArray, low: FloatArray, reach: int, plain: float) -> BoolArray:
+    """Which k to choose among: those up to ``reach``, and those whose low end is better than any of them and than 0."""
+    within = ks <= reach
+    return np.asarray(within | (low > max(plain, mid[within].max()))) if within.any() else np.ones(ks.size, dtype=bool)
 
 
 def _neighbours(good: BoolArray, at: int) -> BoolArray:

@@ -9,7 +9,7 @@ import numpy as np
 from specadvisor.advise.bills import DrafterRow, MemoryBill
 from specadvisor.advise.evaluate import admitted_speculating
 from specadvisor.advise.recommendation import NO_DRAFTER, Curve, Load
-from specadvisor.advise.standing import availability
+from specadvisor.advise.standing import origin
 from specadvisor.ranges import Range
 from specadvisor.step import Deployment, admitted, resident
 
@@ -35,8 +35,8 @@ def drafter_row(deployment: Deployment, curve: Curve) -> DrafterRow:
         kv_bytes_per_token=drafter.kv_bytes_per_token,
         training="; ".join((drafter.facts.training_class, *drafter.facts.training)),
         operating=drafter.facts.operating,
-        support=f"{deployment.serving.id}{version}: {support.method}",
-        availability=availability(curve.drafter),
+        support="none: " + "; ".join(curve.missing) if curve.missing else f"{deployment.serving.id}{version}: {support.method}",
+        availability=origin(curve),
         best_k=tuple(choice.k for choice in curve.choices),
         speedup=tuple(choice.gain for choice in curve.choices),
     )

@@ -11,7 +11,8 @@ Formulas (B admitted batch, t = one prefill / output tokens, 0 where the prompt 
 
 A closed loop of B requests finishes B * AL tokens a round and pays one prefill of the prompt for every output_tokens of
 them; a request's own prefill is its time to first token, so the TPOT sees the B - 1 others. A drafter reads every prompt
-too: its own prefill is added to t where it runs.
+too: its own prefill is added to t where it runs. The speed-up of the throughput is per GPU: where GPUs do nothing but draft
+it is throughput(k) / throughput(0) times the part of the GPUs that runs the target.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Evaluation:
 
     Times are seconds, throughputs are output tokens per second of the whole deployment (all replicas); ``batch`` is the
     number of requests that run together on one replica, after the KV pool and the engine's admission limit. ``extra_gpus``
-    of each replica do nothing but draft.
+    of each replica do nothing but draft: ``throughput_speedup`` is per GPU, of which the part ``gpu_share`` runs the target.
     """
 
     k: FloatArray
@@ -60,6 +61,7 @@ class Evaluation:
     throughput_speedup: Range
     tpot_speedup: Range
     extra_gpus: int = 0
+    gpu_share: float = 1.0
 
     @property
     def round_s(self) -> FloatArray:
@@ -165,6 +167,7 @@ def evaluate(
     base_others = (plain.batch - 1.0) * plain.prefill_per_token_s
     sure = (sigmas, spread, residual_sigma)
     verified = drafted.verified_tokens
+    share = deployment.ranks / (deployment.ranks + drafted.extra_gpus)
     throughput_sigma = log_ratio_sigma(plain.step, round_time, verified, base_prefill, prefill_per_round, *sure)
     tpot_sigma = log_ratio_sigma(plain.step, round_time, verified, base_others, others_per_round, *sure)
     return Evaluation(
@@ -183,9 +186,10 @@ def evaluate(
         prefill_s=plain.prefill_s,
         throughput_tok_s=throughput,
         tpot_s=tpot,
-        throughput_speedup=Range.log_normal(throughput / plain.throughput_tok_s, throughput_sigma),
+        throughput_speedup=Range.log_normal(share * throughput / plain.throughput_tok_s, throughput_sigma),
         tpot_speedup=Range.log_normal(plain.tpot_s / tpot, tpot_sigma),
         extra_gpus=drafted.extra_gpus,
+        gpu_share=share,
     )
 
 

@@ -38,7 +38,10 @@ class ComponentRow:
 
 @dataclass(frozen=True)
 class Explanation:
-    """One (drafter, k, concurrency): times by component, result, guidelines and provenance."""
+    """One (drafter, k, concurrency): times by component, result, guidelines and provenance.
+
+    ``throughput_speedup`` is per GPU, ``throughput_tok_s`` of all of them, those that only draft (``extra_gpus``) included.
+    """
 
     deployment: Deployment
     load: Load
@@ -54,6 +57,7 @@ class Explanation:
     batch_without: float
     throughput_tok_s: float
     throughput_tok_s_without: float
+    extra_gpus: int
     throughput_speedup: Range
     tpot_speedup: Range
     components: tuple[ComponentRow, ...]
@@ -117,8 +121,9 @@ def explain(deployment: Deployment, found: Candidates, load: Load, k: int, ancho
         acceptance_source=survival.source,
         batch=at(evaluation.batch) if k else at(evaluation.baseline_batch),
         batch_without=at(evaluation.baseline_batch),
-        throughput_tok_s=at(evaluation.baseline_throughput_tok_s * (speedup.mid if k else 1.0)),
+        throughput_tok_s=at(evaluation.baseline_throughput_tok_s * (speedup.mid / evaluation.gpu_share if k else 1.0)),
         throughput_tok_s_without=at(evaluation.baseline_throughput_tok_s),
+        extra_gpus=evaluation.extra_gpus if k else 0,
         throughput_speedup=ranged(speedup) if k else one,
         tpot_speedup=ranged(tpot) if k else one,
         components=_rows(deployment, evaluation, row, k),

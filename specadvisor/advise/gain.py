@@ -22,7 +22,8 @@ class Gains:
     """Arrays over (k, concurrency), anchors applied. Times in seconds, throughput in tok/s.
 
     ``gain``: the objective over plain decoding's; ``plain``: plain decoding's own gain per concurrency (1, or 0 where it
-    misses a limit). ``gpu_share``: part of the GPUs that run the target; the others only draft.
+    misses a limit). ``throughput_speedup`` is per GPU, ``throughput_tok_s`` of all of them; ``gpu_share``: part of the GPUs
+    that runs the target, the others only draft.
     """
 
     gain: Range
@@ -48,7 +49,8 @@ def gains(deployment: Deployment, drafter: Drafter, load: Load, evaluation: Eval
         tpot = correction.apply(tpot, evaluation.concurrency)
     shape = np.broadcast_shapes(evaluation.k.shape, evaluation.concurrency.shape)
     base_tok_s, base_tpot = evaluation.baseline_throughput_tok_s, evaluation.baseline_tpot_s
-    tok_s, token_s = base_tok_s * throughput.mid, base_tpot / tpot.mid
+    share = evaluation.gpu_share
+    tok_s, token_s = base_tok_s * throughput.mid / share, base_tpot / tpot.mid
     extra = np.nan if load.input_tokens is None else drafter.on(deployment).drafter_prefill_s(deployment, load.input_tokens)
     ttft = _ttft(
         load, evaluation.prefill_s + extra, evaluation.round_s, evaluation.batch, evaluation.concurrency, tok_s, deployment.dp
@@ -59,15 +61,12 @@ def gains(deployment: Deployment, drafter: Drafter, load: Load, evaluation: Eval
     )  # fmt: skip
     meets = np.broadcast_to(_within(load, token_s, ttft), shape)
     plain_meets = np.broadcast_to(_within(load, base_tpot, plain_ttft), (1, *shape[1:]))[0]
-    price = deployment.ranks / (deployment.ranks + evaluation.extra_gpus)
-    gain = (
-        tpot if load.objective == "latency" else Range(*(v * price for v in (throughput.low, throughput.mid, throughput.high)))
-    )
+    gain = tpot if load.objective == "latency" else throughput
     plain = np.ones(shape[1])
     if load.objective == "goodput":
         gain = Range(*(np.where(meets, np.broadcast_to(v, shape), 0.0) for v in (gain.low, gain.mid, gain.high)))
         plain = plain_meets.astype(float)
-    return Gains(gain, plain, meets, throughput, tpot, tok_s, token_s, ttft, price)
+    return Gains(gain, plain, meets, throughput, tpot, tok_s, token_s, ttft, share)
 
 
 def _ttft(

@@ -8,7 +8,7 @@ import numpy as np
 
 from specadvisor.advise.choose import USUAL_K
 from specadvisor.advise.recommendation import Curve, Leader, Load, Option, Schedule, Tier
-from specadvisor.advise.standing import TO_BE_TRAINED, availability, available, passed_over
+from specadvisor.advise.standing import TO_BE_TRAINED, availability, available, origin, passed_over
 from specadvisor.advise.wording import loads, times
 from specadvisor.drafters.facts import TRAINING_CLASSES
 
@@ -22,7 +22,7 @@ def headline(
     curve = curves.get(schedule.drafter)
     if curve is None:
         return ("Do not speculate: no drafter can run here (the reasons are under Left out).",)
-    lines = [*_unmet(load, curves, plain), *_verdict(load, schedule, curve)]
+    lines = [*_unmet(load, curves, plain), *_not_here(curve), *_verdict(load, schedule, curve)]
     speculates = any(tier.k for tier in schedule.tiers)
     if speculates and curve.drafter.lossy:
         lines.append(
@@ -30,8 +30,9 @@ def headline(
         )
     lines += [*_off(schedule, load), *_beyond(curve)]
     if not curve.acceptance_known:
-        lines.append(f"Acceptance of {curve.name} is not measured: this rests on a catalogue value. See Measure next.")
-        lines += [*_usual(curve, load), *_trial(schedule)]
+        see = "" if curve.missing else " See Measure next."
+        lines.append(f"Acceptance of {curve.name} is not measured: this rests on a catalogue value.{see}")
+        lines += [*_usual(curve, load), *_trial(schedule, curve)]
     if speculates and not curve.acceptance_known:
         lines += [*_source(curve), *_at_hand(load, curve, curves)]
     lines += _rivals(curve, curves, load, found)
@@ -42,6 +43,9 @@ def headline(
 
 def _verdict(load: Load, schedule: Schedule, curve: Curve) -> list[str]:
     what = {"throughput": "throughput", "latency": "TPOT", "goodput": "goodput"}[load.objective]
+    if curve.evaluation.extra_gpus and load.objective != "latency":
+        what += " per GPU"
+    name = _named(curve)
     if all(tier.k == 0 for tier in schedule.tiers):
         if not any(curve.gains.plain) and not np.any(curve.gain.mid):
             return []
@@ -51,16 +55,40 @@ def _verdict(load: Load, schedule: Schedule, curve: Curve) -> list[str]:
         choice = curve.choices[0]
         sure = "" if choice.verdict == "gain" else ", not distinguishable from no speculation"
         at = f"at concurrency {load.concurrency[0]}"
-        text = f"Run {_named(curve)} with k = {choice.k} {at}: {what} {times(choice.gain)}{sure}"
+        if choice.trial and not curve.acceptance_known:
+            trial = f"a trial of k = {choice.k} would decide: {what} {times(choice.gain)}"
+            return [f"No k of {name} is expected to gain {at}; {trial}."]
+        run = f"With {name}, k = {choice.k} would give" if curve.missing else f"Run {name} with k = {choice.k}"
+        text = f"{run} {at}: {what} {times(choice.gain)}{sure}"
         if choice.cautious < choice.k:
             text += f"; k = {choice.cautious} is within 2% of the best and the cautious choice"
         return [text + "."]
     parts = [f"{loads(t.low, t.high)}: " + (f"k = {t.k}, {_fall(t)}" if t.k else "off") for t in schedule.tiers]
-    return [f"Run {_named(curve)} by load, {what} over plain decoding at concurrency " + "; ".join(parts) + "."]
+    tried = [_on_trial(t, curve) for t in schedule.tiers]
+    if all(trial or not t.k for trial, t in zip(tried, schedule.tiers, strict=True)) and not _gains_anywhere(schedule):
+        run = f"No k of {name} is expected to gain; a trial would decide,"
+    else:
+        run = f"With {name} by load," if curve.missing else f"Run {name} by load,"
+        parts = [f"{part} (a trial)" if trial else part for part, trial in zip(parts, tried, strict=True)]
+    return [f"{run} {what} over plain decoding at concurrency " + "; ".join(parts) + "."]
+
+
+def _not_here(curve: Curve) -> list[str]:
+    """Says first what the engine cannot run: the numbers after it are no setting to paste."""
+    return [f"{curve.name} cannot be run here: {'; '.join(curve.missing)}."] if curve.missing else []
+
+
+def _on_trial(tier: Tier, curve: Curve) -> bool:
+    """Whether k stands at loads of ``tier`` where only a catalogue value speaks, and that against it."""
+    return not curve.acceptance_known and bool(tier.k) and min(tier.at_low.mid, tier.at_high.mid) < 1.0
+
+
+def _gains_anywhere(schedule: Schedule) -> bool:
+    return any(tier.k and max(tier.at_low.mid, tier.at_high.mid) > 1.0 for tier in schedule.tiers)
 
 
 def _named(curve: Curve) -> str:
-    absent = not curve.acceptance_known and availability(curve.drafter) == TO_BE_TRAINED
+    absent = not curve.acceptance_known and origin(curve) == TO_BE_TRAINED
     return f"{curve.name} (once trained)" if absent else curve.name
 
 
@@ -103,9 +131,9 @@ def _if_loaded(off: Sequence[Tier]) -> str:
     return f"; where it is loaded, {ks[0] if same else ', '.join(ks)} is better than idling"
 
 
-def _trial(schedule: Schedule) -> list[str]:
+def _trial(schedule: Schedule, curve: Curve) -> list[str]:
     """Tiers where only a catalogue value speaks against speculation: it decides nothing, a measurement does."""
-    tried = [tier for tier in schedule.tiers if tier.k and min(tier.at_low.mid, tier.at_high.mid) < 1.0]
+    tried = [tier for tier in schedule.tiers if _on_trial(tier, curve)]
     if not tried:
         return []
     where = ", ".join(loads(tier.low, tier.high) for tier in tried)
@@ -149,7 +177,7 @@ def _at_hand(load: Load, curve: Curve, curves: Mapping[str, Curve]) -> list[str]
 
 
 def _rivals(curve: Curve, curves: Mapping[str, Curve], load: Load, found: Sequence[Leader]) -> list[str]:
-    """Other drafters that expect more at some load, and one that cannot be told from the leading one."""
+    """Other drafters that expect more at some load, and all that cannot be told from the leading one."""
     lines = [
         f"{other.name} expects more from its catalogue value, but no published measurement of its kind stands behind that: "
         "it does not lead."
@@ -158,17 +186,23 @@ def _rivals(curve: Curve, curves: Mapping[str, Curve], load: Load, found: Sequen
     ahead = [one for one in found if one.k and one.drafter != curve.name]
     if ahead:
         lines.append("Another drafter expects more at some loads (Best drafter by load); one server runs one drafter.")
-    mine = curve.choices[0]
-    others = [c for c in curves.values() if c.name != curve.name and c.choices[0].k and not c.drafter.lossy]
-    if mine.k and others:
-        other = max(others, key=lambda c: c.choices[0].gain.mid)
-        theirs = other.choices[0].gain
-        if theirs.high >= mine.gain.mid and theirs.low <= mine.gain.mid:
-            lines.append(
-                f"{curve.name} and {other.name} ({availability(other.drafter)}) are not distinguishable at concurrency "
-                f"{load.concurrency[0]}: {times(mine.gain)} and {times(theirs)}."
-            )
+    if group := _indistinguishable(curve, curves):
+        named = "; ".join(f"{c.name} {times(c.choices[0].gain)}, {origin(c)}" for c in group)
+        lines.append(
+            f"{curve.name}, {times(curve.choices[0].gain)}, is not distinguishable at concurrency {load.concurrency[0]} from "
+            f"{len(group)} other{'s' if len(group) > 1 else ''}: {named}."
+        )
     return lines
+
+
+def _indistinguishable(curve: Curve, curves: Mapping[str, Curve]) -> list[Curve]:
+    """Drafters whose interval at the lowest load holds the expected gain of ``curve``'s, the best first."""
+    mine = curve.choices[0]
+    if not mine.k:
+        return []
+    others = [c for c in curves.values() if c.name != curve.name and c.choices[0].k and not (c.drafter.lossy or c.missing)]
+    alike = [c for c in others if c.choices[0].gain.low <= mine.gain.mid <= c.choices[0].gain.high]
+    return sorted(alike, key=lambda c: -c.choices[0].gain.mid)
 
 
 def _unmet(load: Load, curves: Mapping[str, Curve], plain: Sequence[Option]) -> list[str]:

@@ -38,6 +38,7 @@ class Point:
         self.draft = {name: along_k(seconds) for name, seconds in evaluation.draft.components.items()}
         self.verified = along_k(evaluation.verified_tokens)
         self.speedup = along_k(evaluation.throughput_speedup.mid)
+        self.gpu_share = evaluation.gpu_share
 
     @property
     def index(self) -> int | None:

@@ -44,10 +44,12 @@ def plain_grid(deployment: Deployment, load: Load, loads: Sequence[int]) -> Base
     return baseline(deployment, users, float(load.context), load.input_tokens, load.output_tokens)
 
 
-def choices(found: Gains, evaluation: Evaluation, known: bool, reach: int | None) -> tuple[Choice, ...]:
+def choices(
+    found: Gains, evaluation: Evaluation, known: bool, reach: int | None, doubt_beyond: bool = False
+) -> tuple[Choice, ...]:
     """The choice of k at each load; ``known``: the acceptance, or a speed-up of this drafter, was measured.
 
-    ``reach``: the last position with a measured acceptance (``Curve.reach``).
+    ``reach``: the last position with a measured acceptance (``Curve.reach``); ``doubt_beyond`` as in ``choose_k``.
     """
     shape = np.shape(found.meets)
     gain = [np.broadcast_to(v, shape) for v in (found.gain.low, found.gain.mid, found.gain.high)]
@@ -55,7 +57,7 @@ def choices(found: Gains, evaluation: Evaluation, known: bool, reach: int | None
     return tuple(
         choose_k(
             evaluation.k.ravel(), Range(*(v[:, c] for v in gain)), acceptance_known=known, plain=float(found.plain[c]),
-            favourable=good[:, c], reach=reach,
+            favourable=good[:, c], reach=reach, doubt_beyond=doubt_beyond,
         )
         for c in range(shape[1])
     )  # fmt: skip
@@ -109,6 +111,7 @@ def _over_loads(curve: Curve) -> Choice:
         plain=plain,
         favourable=good,
         reach=curve.reach,
+        doubt_beyond=curve.drafter.lookup,
     )
 
 
@@ -137,7 +140,8 @@ def schedule_of(deployment: Deployment, load: Load, curve: Curve, fix: Correctio
     plain = plain_grid(deployment, load, loads)
     evaluation = grid(deployment, curve.drafter, curve.survival, load, loads, plain)
     found = gains(deployment, curve.drafter, load, evaluation, fix)
-    picked = choices(found, evaluation, curve.acceptance_known or fix is not None, curve.reach)
+    known = curve.acceptance_known or fix is not None
+    picked = choices(found, evaluation, known, curve.reach, curve.drafter.lookup)
     drafter = curve.drafter.on(deployment)
     users, replicas = per_replica(np.asarray(loads, dtype=float)[None, :], deployment.dp)
     context = np.asarray(float(load.context))
@@ -147,7 +151,7 @@ def schedule_of(deployment: Deployment, load: Load, curve: Curve, fix: Correctio
     if load.objective == "latency":
         idle_gain = plain.tpot_s / (step_s + (batch - 1.0) * plain.prefill_per_token_s)
     else:
-        idle_gain = replicas * batch / (step_s + batch * plain.prefill_per_token_s) / plain.throughput_tok_s
+        idle_gain = replicas * batch / (step_s + batch * plain.prefill_per_token_s) / plain.throughput_tok_s * found.gpu_share
     shape = (1, len(loads))
     held = held_bytes(resident(deployment), resident(deployment, drafter))
     return make_schedule(

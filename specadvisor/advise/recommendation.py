@@ -65,8 +65,9 @@ class Leader:
 class Option:
     """One (drafter, k) at one concurrency; k = 0 is plain decoding without a drafter in memory.
 
-    ``objective``: what the ranking sorts by (tok/s for throughput and goodput, 1/TPOT for latency). ``ttft_s`` is nan
-    where the prompt length is unknown.
+    ``throughput_tok_s`` counts all replicas with their ``extra_gpus`` that only draft; ``throughput_speedup`` is per GPU.
+    ``objective``: what the ranking sorts by (tok/s for throughput and goodput, without the share of the extra GPUs; 1/TPOT
+    for latency). ``ttft_s`` is nan where the prompt length is unknown.
     """
 
     concurrency: int
@@ -81,6 +82,7 @@ class Option:
     ttft_s: float
     throughput_speedup: Range
     tpot_speedup: Range
+    extra_gpus: int
     objective: float
     meets_limits: bool
     verdict: Verdict
@@ -125,7 +127,7 @@ class Curve:
     """One drafter over (k, concurrency): arrays for plots and sweeps, and the choice at each load.
 
     ``gains``: the objective over plain decoding, anchors applied. ``acceptance_known`` is False where the survival curve is
-    a catalogue value.
+    a catalogue value. ``missing``: what of it the engine cannot run, a sentence each; empty where it runs.
     """
 
     drafter: Drafter
@@ -134,6 +136,7 @@ class Curve:
     evaluation: Evaluation
     gains: Gains
     choices: tuple[Choice, ...]
+    missing: tuple[str, ...] = ()
 
     @property
     def gain(self) -> Range:

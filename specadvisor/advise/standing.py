@@ -9,6 +9,7 @@ import numpy as np
 
 from specadvisor.acceptance.catalogue import targets_by_kind
 from specadvisor.acceptance.priors import shipped_table
+from specadvisor.advise.choose import PLATEAU
 from specadvisor.advise.recommendation import NO_DRAFTER, Curve, Leader
 from specadvisor.ranges import Z80
 
@@ -17,8 +18,16 @@ if TYPE_CHECKING:
 
 # Drafters are compared by the 25th percentile of their log gain: this many standard deviations below the expected one.
 CAUTION = 0.6745
-Availability = Literal["in the checkpoint", "no training", "your file", "published for this model", "to be trained"]
+Availability = Literal[
+    "in the checkpoint", "no training", "your file", "published for this model", "to be trained", "cannot run here"
+]
 TO_BE_TRAINED: Availability = "to be trained"
+CANNOT_RUN: Availability = "cannot run here"
+
+
+def origin(curve: Curve) -> Availability:
+    """``availability`` of the curve's drafter, where the engine runs it at all."""
+    return CANNOT_RUN if curve.missing else availability(curve.drafter)
 
 
 def availability(drafter: Drafter) -> Availability:
@@ -31,7 +40,7 @@ def availability(drafter: Drafter) -> Availability:
     if drafter.facts.training_class == "none":
         return "no training"
     name = model.name.lower()
-    targets = targets_by_kind().get(drafter.kind, frozenset())
+    targets = frozenset[str]().union(*(targets_by_kind().get(kind, frozenset()) for kind in drafter.weights_of))
     published = any(t == name or t.startswith((f"{name}-instruct", f"{name} ")) for t in targets)
     return "published for this model" if published else TO_BE_TRAINED
 
@@ -63,18 +72,20 @@ def score(curve: Curve) -> float:
 
 def _field(curves: Mapping[str, Curve]) -> list[Curve]:
     """The drafters that may lead (see ``leader``)."""
-    field = [c for c in curves.values() if not c.drafter.lossy] or list(curves.values())
+    runs = [c for c in curves.values() if not c.missing] or list(curves.values())
+    field = [c for c in runs if not c.drafter.lossy] or runs
     known = [c for c in field if c.acceptance_known]
-    return known or [c for c in field if evidence_rows(c.drafter.kind)] or field
+    return known or [c for c in field if evidence_rows(c.drafter.acceptance_kind)] or field
 
 
 def leader(curves: Mapping[str, Curve]) -> Curve | None:
     """The drafter to recommend; None without any.
 
-    Lossy ones only where there is nothing else. Where the user measured the acceptance of some, those are at hand: a
-    catalogue value does not displace them. A kind without a single published row does not lead (``passed_over``). Among the
-    rest the best score leads, but one that has to be trained gives way to an available one from which its gain cannot be
-    told (expected gains less than one standard deviation of their difference apart).
+    Lossy ones, and those that the engine cannot run, only where there is nothing else. Where the user measured the acceptance
+    of some, those are at hand: a catalogue value does not displace them. A kind without a single published row does not lead
+    (``passed_over``). Among the rest the best score leads, but one that has to be trained gives way to an available one from
+    which its gain cannot be told (expected gains less than one standard deviation of their difference apart) and that gains
+    more than the noise itself.
     """
     field = _field(curves)
     top = max(field, key=score, default=None)
@@ -84,7 +95,8 @@ def leader(curves: Mapping[str, Curve]) -> Curve | None:
     near = []
     for curve in field:
         other, spread = gain_and_risk(curve)
-        if availability(curve.drafter) != TO_BE_TRAINED and gain - other < np.hypot(sigma, spread) and other > 0:
+        alike = gain - other < np.hypot(sigma, spread)
+        if availability(curve.drafter) != TO_BE_TRAINED and alike and other > np.log1p(PLATEAU):
             near.append(curve)
     return max(near, key=score, default=top)
 
@@ -94,8 +106,9 @@ def passed_over(curves: Mapping[str, Curve], top: Curve) -> list[Curve]:
     if top.acceptance_known:
         return []
     unseen = [
-        c for c in curves.values() if not c.acceptance_known and not evidence_rows(c.drafter.kind) and not c.drafter.lossy
-    ]
+        c for c in curves.values()
+        if not (c.acceptance_known or evidence_rows(c.drafter.acceptance_kind) or c.drafter.lossy or c.missing)
+    ]  # fmt: skip
     return [c for c in unseen if c.name != top.name and score(c) > score(top)]
 
 
@@ -103,7 +116,7 @@ def available(curves: Mapping[str, Curve], top: Curve) -> Curve | None:
     """Where ``top`` has to be trained: of the others that need not be, the one with the best gain at any load."""
     if top.acceptance_known or availability(top.drafter) != TO_BE_TRAINED:
         return None
-    others = [c for c in curves.values() if availability(c.drafter) != TO_BE_TRAINED and not c.drafter.lossy]
+    others = [c for c in curves.values() if origin(c) not in (TO_BE_TRAINED, CANNOT_RUN) and not c.drafter.lossy]
     running = [c for c in others if any(choice.k for choice in c.choices)]
     return max(running, key=lambda c: max(choice.gain.mid for choice in c.choices if choice.k), default=None)
 
@@ -116,6 +129,6 @@ def leaders(curves: Mapping[str, Curve], loads: Sequence[int]) -> tuple[Leader, 
         curve = max(field, key=lambda c: c.choices[column].gain.mid, default=None)
         if curve is not None:
             choice = curve.choices[column]
-            name, where = (curve.name, availability(curve.drafter)) if choice.k else (NO_DRAFTER, "no training")
+            name, where = (curve.name, origin(curve)) if choice.k else (NO_DRAFTER, "no training")
             found.append(Leader(users, name, choice.k, choice.gain, where))
     return tuple(found)

@@ -20,6 +20,7 @@ from specadvisor.advise.inputs import (
     LARGEST_TOKENS,
     make_load,
 )
+from specadvisor.advise.published import at_context
 from specadvisor.advise.rank import anchored
 from specadvisor.advise.recommendation import NO_DRAFTER
 from specadvisor.checks import whole
@@ -50,8 +51,7 @@ def sweep(
     if executor is not None and not callable(getattr(executor, "map", None)):
         raise InputError("executor", executor, "an executor of concurrent.futures or one with its map, or None")
     users = axis("concurrency", concurrency, DEFAULT_CONCURRENCY, 1, LARGEST_CONCURRENCY)
-    mean = (input_tokens or DEFAULT_CONTEXT) + (output_tokens or 0) // 2
-    keys = axis("context", context, (mean,), 1, LARGEST_TOKENS)
+    keys = context_axis(context, input_tokens, output_tokens)
     if input_tokens is not None and keys[0] < input_tokens:
         raise InputError("context", keys[0], f"at least the {input_tokens} input tokens, which every step sees")
     lengths = None if k is None else axis("k", k, (), 0, 1024).astype(int)
@@ -72,7 +72,7 @@ def sweep(
     load = make_load(1, input_tokens, output_tokens, None, "mixed", 0.0, "throughput", None, None)
     points = read_anchors(anchors, [d.kind for d in found.drafters])
     for drafter, at in zip((d for d, ks in asked if ks.size), evaluated, strict=True):
-        fix = anchored(deployment, drafter, found.survival[drafter.name], load, points)
+        fix = anchored(deployment, drafter, at_context(found.survival[drafter.name], load.context), load, points)
         blocks.append(_block(drafter, at, fix))
     if not blocks:
         raise InputError(
@@ -100,7 +100,7 @@ def _block(drafter: Drafter, at: Evaluation, fix: Correction | None) -> dict[str
     throughput, tpot, tok_s, tpot_s = at.throughput_speedup, at.tpot_speedup, at.throughput_tok_s, at.tpot_s
     if fix:
         throughput, tpot = fix.apply(throughput, at.concurrency), fix.apply(tpot, at.concurrency)
-        tok_s, tpot_s = at.baseline_throughput_tok_s * throughput.mid, at.baseline_tpot_s / tpot.mid
+        tok_s, tpot_s = at.baseline_throughput_tok_s * throughput.mid / at.gpu_share, at.baseline_tpot_s / tpot.mid
     return _columns(
         drafter.name, shape, at.k, at.concurrency, at.context, at.batch, at.acceptance_length.mid, at.verified_tokens,
         at.draft_s, at.round_s, tok_s, tpot_s, throughput, tpot,
@@ -135,6 +135,12 @@ def _columns(
         for column, values in columns.items()
     }
     return {"drafter": name, "size": int(np.prod(shape)), "columns": flat}
+
+
+def context_axis(context: Axis, input_tokens: int | None, output_tokens: int | None) -> FloatArray:
+    """Keys of a decode step, ascending: as stated, else input + output / 2, else the default."""
+    mean = (input_tokens or DEFAULT_CONTEXT) + (output_tokens or 0) // 2
+    return axis("context", context, (mean,), 1, LARGEST_TOKENS)
 
 
 def axis(field: str, values: Axis, default: Sequence[int], low: int, high: int) -> FloatArray:

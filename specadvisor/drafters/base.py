@@ -225,6 +225,11 @@ class Drafter:
         return self.kind
 
     @property
+    def weights_of(self) -> tuple[str, ...]:
+        """The kinds whose published weights it can run."""
+        return (self.kind,)
+
+    @property
     def trained_context(self) -> int | None:
         """Tokens of context that its config says it was trained on; None where it states none, or copies the target's."""
         stated = self.shape.trained_context if self.shape else 0

@@ -17,6 +17,11 @@ class Eagle(SequentialDrafter):
 
     kind = "eagle"
 
+    @property
+    def weights_of(self) -> tuple[str, ...]:
+        """EAGLE-2 is the same weights with a tree."""
+        return (Eagle.kind, Eagle2.kind)
+
 
 class Eagle2(Eagle):
     """EAGLE-2 (2406.16858): the same weights, a dynamic tree. Passes: first on accepted tokens, then ``topk`` rows each."""

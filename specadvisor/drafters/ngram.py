@@ -26,8 +26,7 @@ class Ngram(Drafter):
     A step without a match drafts nothing, so the mean number of drafts is P(hit) * k. Acceptance is two numbers, P(hit) and
     the length given a hit; ``precision`` is accepted over drafted tokens given a hit (published conditionals .8-.97 on copying
     loads, lower elsewhere), so drafts = min(k, (AL - 1) / precision). Engines that verify k + 1 rows of every sequence pay for
-    the misses, too. CPU time: about 1e-5 s per sequence, more where an
-    engine's own look-up was seen to take more.
+    the misses, too. CPU time: about 1e-5 s per sequence.
     """
 
     kind = "ngram"
@@ -41,10 +40,9 @@ class Ngram(Drafter):
 
     def draft(self, deployment: Deployment, load: Load) -> Round:
         batch, k, accepted = load.batch, load.k, load.accepted
-        proposed, engine = self.proposed(k, accepted), deployment.serving.id
-        python_s = engine_facts()["lookup_host"].get(engine, {}).get(self.kind, 0.0)
-        cpu = batch * (max(self.seconds_per_sequence, python_s) + self.seconds_per_token * proposed)
-        padded = engine in engine_facts()["padded_lookup"]["engines"]
+        proposed = self.proposed(k, accepted)
+        cpu = batch * (self.seconds_per_sequence + self.seconds_per_token * proposed)
+        padded = deployment.serving.id in engine_facts()["padded_lookup"]["engines"]
         return Round(StepTime(), 1.0 + (self.verified_drafts(k) if padded else proposed), cpu_s=cpu)
 
     def proposed(self, k: FloatArray, accepted: FloatArray) -> FloatArray:

@@ -84,7 +84,7 @@ def speedup_figure(rec: Recommendation, curve: Curve) -> Figure:
         axes.plot([k], [mid[ks == k][0]], "o", markersize=11, markerfacecolor="none", markeredgecolor=colour)
     axes.axhline(1.0, color="0.4", linewidth=1, linestyle="--")
     axes.set_xlabel("draft tokens k")
-    axes.set_ylabel(f"{rec.load.objective} over plain decoding")
+    axes.set_ylabel(f"{_gain(rec, curve)} over plain decoding")
     known = "" if curve.acceptance_known else " (acceptance: catalogue value)"
     axes.set_title(f"{curve.name}{known}\nband: 80% interval, dots: within 2% of the best, ring: chosen", fontsize=10)
     axes.legend()
@@ -112,9 +112,15 @@ def map_figure(rec: Recommendation, curve: Curve) -> Figure:
         axes.add_patch(Rectangle(corner, 1.0, 1.0, fill=False, edgecolor="black", linewidth=2))
     axes.set_xlabel("concurrency")
     axes.set_ylabel("draft tokens k")
-    axes.set_title(f"{curve.name}: {rec.load.objective} over plain decoding, outlined: chosen")
+    axes.set_title(f"{curve.name}: {_gain(rec, curve)} over plain decoding, outlined: chosen")
     figure.colorbar(image, ax=axes)
     return figure
+
+
+def _gain(rec: Recommendation, curve: Curve) -> str:
+    """What the gain is of."""
+    per_gpu = curve.evaluation.extra_gpus and rec.load.objective != "latency"
+    return f"{rec.load.objective} per GPU" if per_gpu else rec.load.objective
 
 
 def _column(curve: Curve, column: int) -> list[Any]:

@@ -89,7 +89,9 @@ def _loads(rec: Recommendation) -> Table:
         "load", "k", "within 2%", "AL", "tok/s plain", "tok/s", "gain (80%)", "TPOT ms (gain)", f"running{replica}", "binds",
     )  # fmt: skip
     drafter = "" if curve is None else f" with {rec.schedule.drafter}"
-    return Table(f"By load{drafter} (concurrent requests; gain in throughput)", columns, tuple(rows))
+    extra = curve.evaluation.extra_gpus if curve else 0
+    per_gpu = f" per GPU; tok/s of all, {extra} drafting ones a replica included" if extra else ""
+    return Table(f"By load{drafter} (concurrent requests; gain in throughput{per_gpu})", columns, tuple(rows))
 
 
 def _schedule(rec: Recommendation) -> Table:
@@ -148,7 +150,7 @@ def explanation_blocks(e: Explanation) -> list[Block]:
         f"running {e.batch:.0f} of {e.concurrency}{' on each replica' if d.dp > 1 else ''} "
         f"({e.batch_without:.0f} without a drafter)",
         f"throughput {tokens(e.throughput_tok_s)} tok/s against {tokens(e.throughput_tok_s_without)}: "
-        f"{times(e.throughput_speedup)}",
+        f"{times(e.throughput_speedup)}" + (f" per GPU ({e.extra_gpus} more a replica draft)" if e.extra_gpus else ""),
         f"TPOT gain {times(e.tpot_speedup)}",
     )
     where = f"{d.model.name} on {d.gpu.id}, {d.serving.id}"

@@ -45,7 +45,7 @@ CASES = {
     "foreign vocabulary": (
         ("recommend", "-m", "qwen3-32b", *GPU, "-c", "8", "-d", "draft_model:llama-3.2-1b"), ("151936 tokens", "--acceptance"),
     ),
-    "a drafter of another engine": ((*RECOMMEND[:-4], "-d", "rest", "-c", "8"), ("rest", "Engines that run it")),
+    "a drafter of another engine": ((*RECOMMEND[:-4], "-d", "domino", "-c", "8"), ("domino", "Engines that run it: sglang")),
     "cache of another engine": (
         ("recommend", "-m", "qwen3.5-27b", "-g", "rtx_3090", "--engine", "llama.cpp", "--weights", "q4_k_m", "--kv", "fp8"),
         ("fp8", "q8_0"),

@@ -282,9 +282,7 @@ def test_what_a_look_up_verifies_where_it_finds_nothing(
     assert float(done.verified_tokens) == pytest.approx(rows)
 
 
-def test_tensorrt_llm_looks_up_in_python_and_without_overlap(qwen8b: Architecture, deploy: MakeDeployment) -> None:
+def test_tensorrt_llm_looks_up_without_overlap(qwen8b: Architecture, deploy: MakeDeployment) -> None:
     drafter = load_drafter("ngram", qwen8b)
     there = deploy(qwen8b, id="tensorrt_llm", version="1.4.0")
     assert drafter.scheduled(there).async_scheduling is False
-    seconds = [float(drafter.round(one, 32.0, 3.0, 100.0, 1.4).cpu_s) for one in (deploy(qwen8b), there)]
-    assert seconds[1] > 20 * seconds[0]
