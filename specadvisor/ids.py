@@ -37,6 +37,7 @@ ALIASES: dict[str, dict[str, str]] = {
     },
     "workload": {
         "code": "coding", "summarisation": "summarization", "conversation": "chat", "gsm8k": "math", "humaneval": "coding",
+        "stem": "qa", "humanities": "qa",
     },
 }  # fmt: skip
 _KNOWN = {"engine": ENGINES, "KV format": KV_FORMATS, "drafter": DRAFTERS, "workload": WORKLOADS}

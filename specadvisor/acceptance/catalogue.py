@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,9 @@ COLUMNS = (
     "id", "source", "target", "kind", "drafter", "k", "tree", "dataset", "category", "temperature", "engine", "length",
     "rate", "positions", "positions_kind", "hit_share", "how", "notes",
 )  # fmt: skip
+LARGEST_K = 1024
+# Printed shares are rounded: one may exceed the one before it by as much.
+RISE = 0.005
 # Sites that show the results of a paper.
 _PAPER_OF_SITE = {"specdecode-bench.github.io": "arxiv.org/abs/2601.11580"}
 _SERVED = ("sglang", "vllm", "tensorrt-llm", "vllm-ascend", "llama.cpp", "ninfer", "tilert", "exllamav3", "mlx")
@@ -110,37 +114,54 @@ def _lines(name: str) -> Iterator[dict[str, str]]:
 
 
 def read_table(path: Path) -> Iterator[dict[str, str]]:
-    """The rows of a CSV file with ``#`` lines of explanation above its header."""
+    """The rows of a CSV file with ``#`` lines of explanation above its header; raises ``InputError`` for doubled columns."""
     with path.open(encoding="utf-8", newline="") as file:
-        yield from csv.DictReader(line for line in file if not line.startswith("#"))
+        reader = csv.DictReader(line for line in file if not line.startswith("#"))
+        names = [name.strip() for name in reader.fieldnames or ()]
+        if doubled := sorted({name for name in names if name and names.count(name) > 1}):
+            raise InputError("columns", ", ".join(doubled), "each column once", f"In {path}.")
+        yield from reader
 
 
 def parse_row(cells: dict[str, str]) -> Row:
-    """A ``Row`` out of the catalogue's columns."""
+    """A ``Row`` out of the catalogue's columns; raises ``InputError`` for a number that none can be."""
+    where = f"Row {cells.get('id', '?')} of the catalogue."
 
-    def number(column: str) -> float | None:
+    def number(column: str, low: float, high: float, accepted: str) -> float | None:
         text = cells.get(column, "")
         try:
-            return float(text) if text else None
+            value = float(text) if text else None
         except ValueError:
-            raise InputError(column, text, "a number", f"Row {cells.get('id', '?')} of the catalogue.") from None
+            value = float("nan")
+        if value is not None and not low <= value <= high:
+            raise InputError(column, text, accepted, where)
+        return value
 
     kind = ALIASES["drafter"].get(cells["kind"], cells["kind"])
-    k = number("k")
+    k = number("k", 1, LARGEST_K, f"a whole number from 1 to {LARGEST_K}")
+    if k is not None and k != int(k):
+        raise InputError("k", cells["k"], f"a whole number from 1 to {LARGEST_K}", where)
     return Row(
         cells["id"], cells["source"], cells["target"], kind, cells["drafter"], None if k is None else int(k), cells["tree"],
-        cells["dataset"], cells["category"], number("temperature"), cells["engine"], number("length"), cells["rate"],
-        _positions(cells),
-        cells["positions_kind"], number("hit_share"), cells["how"], cells["notes"],
+        cells["dataset"], cells["category"], number("temperature", 0, 100, "a number of at least 0"), cells["engine"],
+        number("length", 1, LARGEST_K + 1, "a number of at least 1 (the bonus token is counted)"), cells["rate"],
+        _positions(cells, where), cells["positions_kind"], number("hit_share", 1e-9, 1, "a share above 0, at most 1"),
+        cells["how"], cells["notes"],
     )  # fmt: skip
 
 
-def _positions(cells: dict[str, str]) -> tuple[float | None, ...]:
+def _positions(cells: dict[str, str], where: str) -> tuple[float | None, ...]:
     text = cells["positions"]
     try:
-        return tuple(float(part) if part.strip() else None for part in text.split(";")) if text else ()
+        found = tuple(float(part) if part.strip() else None for part in text.split(";")) if text else ()
     except ValueError:
-        raise InputError("positions", text, "numbers between semicolons", f"Row {cells.get('id', '?')}.") from None
+        found = (float("nan"),)
+    known = [value for value in found if value is not None]
+    if not all(0 <= value <= 1 for value in known):
+        raise InputError("positions", text, "numbers between 0 and 1, semicolons between them", where)
+    if cells["positions_kind"] == "cumulative" and any(b > a + RISE for a, b in pairwise(known)):
+        raise InputError("positions", text, "cumulative shares that never rise", where)
+    return found
 
 
 @cache
@@ -198,7 +219,16 @@ def read_rows(path: str | Path) -> list[Row]:
     if not table or not {"kind", "length"} <= table[0].keys():
         raise InputError("catalogue file", str(path), f"columns {', '.join(COLUMNS)} with at least one row")
     blank = dict.fromkeys(COLUMNS, "")
-    return [parse_row(blank | {"id": f"row {n}"} | {k: v or "" for k, v in cells.items()}) for n, cells in enumerate(table, 1)]
+    seen: dict[str, int] = {}
+    rows = []
+    for n, cells in enumerate(table, 1):
+        if None in cells:
+            raise InputError("catalogue file", str(path), "as many cells as columns", f"Row {n} has more.")
+        full = blank | {name: cell or "" for name, cell in cells.items()}
+        given = full["id"] or f"row {n}"
+        seen[given] = seen.get(given, 0) + 1
+        rows.append(parse_row(full | {"id": given if seen[given] == 1 else f"{given} (row {n})"}))
+    return rows
 
 
 def known_kind(row: Row) -> bool:

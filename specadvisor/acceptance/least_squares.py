@@ -10,7 +10,7 @@ import numpy as np
 from specadvisor.ranges import FloatArray
 
 _STEP = 1e-5
-_SMALL = 1e-7
+_SMALL = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +36,14 @@ def minimise(
         normal, gradient = jacobian.T @ jacobian, jacobian.T @ r
         step = np.linalg.solve(normal + np.diag(damping * (normal.diagonal() + 1e-12)), -gradient)
         trial = residuals(x + step)
+        small = np.max(np.abs(step)) < _SMALL
         if trial @ trial < r @ r:
-            small = np.max(np.abs(step)) < _SMALL
             x, r, damping = x + step, trial, damping / 5
             jacobian = derivative(x) if derivative else _jacobian(residuals, x, r)
-            if small:
-                break
-        elif damping > 1e8:
-            break
         else:
             damping *= 5
+        if small or damping > 1e8:
+            break
     return Fit(x, np.asarray(np.linalg.pinv(jacobian.T @ jacobian), dtype=float), 0.5 * float(r @ r))
 
 

@@ -34,6 +34,7 @@ class AcceptanceFit:
     shape: Shape
     rounds: float | None
     notes: tuple[str, ...]
+    kind: str | None = None
 
     @property
     def mixture(self) -> EasyHard | None:
@@ -80,7 +81,7 @@ def fit_curve(
     gain = float(curve.acceptance_length(high)) - 1.0
     if not by_position and rounds is None:
         survival = replace(curve, s=curve.extended(max(k_max, curve.k_max)), notes=(*curve.notes, *notes))
-        return AcceptanceFit(survival, usual.solve(1.0 + gain, high), None, notes)
+        return AcceptanceFit(survival, usual.solve(1.0 + gain, high), None, notes, kind)
     counts = _counts(curve, high, rounds) if by_position else None
     gain_sd = 1.0 if rounds is None else _gain_sd(usual, level, gain, high, rounds)
 
@@ -112,7 +113,7 @@ def fit_curve(
     survival = Survival(
         s, sigma, curve.source, True, (low, high), notes=(*curve.notes, *notes), rounds=rounds, counted=seen
     )  # fmt: skip
-    return AcceptanceFit(survival, shape, rounds, notes)
+    return AcceptanceFit(survival, shape, rounds, notes, kind)
 
 
 def _counts(curve: Survival, high: int, rounds: float | None) -> _Counts:

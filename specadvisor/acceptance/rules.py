@@ -135,6 +135,25 @@ def left_out(rows: Iterable[Row]) -> dict[str, str]:
     return out
 
 
+# Rules about a row itself; the others ask whether it belongs into the priors.
+_NO_CHAIN_CURVE = (
+    "unknown_kind", "tree_length_with_chain_list", "length_above_bound", "list_of_unknown_kind", "rate_as_range",
+    "rate_undefined", "list_incomplete", "tree_not_convertible",
+)  # fmt: skip
+
+
+def unfit(row: Row) -> str:
+    """Why no chain's curve can be fitted to the row; empty if one can."""
+    for rule in RULES:
+        if rule.name in _NO_CHAIN_CURVE and rule.applies(row):
+            return rule.reason
+    if row.survival is not None:
+        return ""
+    if row.tree:
+        return "the length of a tree, which is no chain's"
+    return "" if row.k else "no list, and no length with its k"
+
+
 def temperature_pairs(rows: Iterable[Row]) -> list[Row]:
     """Rows whose AL at two temperatures may be compared: those of the levels, and any k or tree as long as it is one."""
     rows = list(rows)

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from specadvisor.acceptance.catalogue import Row, load_rows, load_sources, read_rows
+from specadvisor.acceptance.lookup import LOOKUPS, implied_hit
 from specadvisor.acceptance.posterior import AcceptanceFit
 from specadvisor.acceptance.priors import prior, shipped_table
 from specadvisor.acceptance.rules import left_out, reasons
-from specadvisor.acceptance.survival import Survival
+from specadvisor.acceptance.survival import REFERENCE_K, Survival
 from specadvisor.acceptance.workloads import parse_mix
 from specadvisor.errors import InputError, nearest
 from specadvisor.ids import DRAFTERS
@@ -34,6 +35,7 @@ def prior_rows(
         for i, k in enumerate(LENGTHS_AT):
             row |= {f"length_{k}_low": float(interval.low[i]), f"length_{k}": float(interval.mid[i])}
             row[f"length_{k}_high"] = float(interval.high[i])
+        row["hit"] = implied_hit(curve) if kind in LOOKUPS else None
         rows.append(row | {"rows": sum(cell.rows for cell in cells), "sources": max(cell.sources for cell in cells)})
     return rows
 
@@ -81,9 +83,14 @@ def describe_row(row: Row, out: Mapping[str, str] | None = None) -> dict[str, An
         "id": row.id, "target": row.target, "kind": row.kind, "drafter": row.drafter, "k": row.k, "tree": row.tree,
         "dataset": row.dataset, "workload": row.workload or "", "temperature": row.temperature, "engine": row.engine,
         "length": row.length, "rate": row.rate, "positions": ";".join("" if p is None else f"{p:g}" for p in row.positions),
-        "positions_kind": row.positions_kind, "how": row.how, "left_out": reasons().get(rule, ""), "notes": row.notes,
+        "positions_kind": row.positions_kind, "hit_share": row.hit_share,
+        "length_given_match": _given_match(row), "how": row.how, "left_out": reasons().get(rule, ""), "notes": row.notes,
         "date": known.date if known else "", "address": known.address if known else "",
     }  # fmt: skip
+
+
+def _given_match(row: Row) -> float | None:
+    return 1 + (row.length - 1) / row.hit_share if row.hit_share and row.length is not None else None
 
 
 def curve_rows(curve: Survival, k_max: int) -> list[dict[str, Any]]:
@@ -101,18 +108,52 @@ def curve_rows(curve: Survival, k_max: int) -> list[dict[str, Any]]:
     return [dict(zip(columns, row, strict=True)) for row in zip(*(c.tolist() for c in columns.values()), strict=True)]
 
 
-def model_lines(fit: AcceptanceFit) -> list[str]:
-    """The fitted model in words."""
+def fit_row(name: str, fit: AcceptanceFit, k_max: int, *, brief: bool = False) -> dict[str, Any]:
+    """One fit as plain values: the model's numbers, its lines in words, and the rows of its ``curve``."""
     shape = fit.shape
-    lines = [f"a_j = {shape.limit:.3f} + ({shape.first:.3f} - {shape.limit:.3f}) * {shape.rate:g}^(j-1)"]
+    hit = _hit(fit)
+    return {
+        "name": name, "kind": fit.kind, "rounds": fit.rounds, "source": fit.survival.source, "sigma": fit.survival.sigma,
+        "first": shape.first, "limit": shape.limit, "rate": shape.rate, "trained_depth": shape.depth, "cliff": shape.cliff,
+        "hit": None if hit is None else hit[0], "hit_stated": fit.survival.hit is not None,
+        "model": model_lines(fit, brief=brief), "curve": curve_rows(fit.survival, k_max),
+    }  # fmt: skip
+
+
+def length_row(name: str, fit: AcceptanceFit) -> dict[str, Any]:
+    """One fit in one line: AL and its interval at some k."""
+    interval = fit.survival.range(LENGTHS_AT)
+    cells = zip(LENGTHS_AT, *(np.asarray(part).tolist() for part in (interval.mid, interval.low, interval.high)), strict=True)
+    return {"name": name, "kind": fit.kind or ""} | {
+        f"k = {k}": f"{mid:.2f} ({low:.2f} to {high:.2f})" for k, mid, low, high in cells
+    }
+
+
+def model_lines(fit: AcceptanceFit, *, brief: bool = False) -> list[str]:
+    """The fitted model in words; ``brief`` spares the search for easy and hard rounds."""
+    shape = fit.shape
+    first, limit = f"{shape.first:.3f}", f"{shape.limit:.3f}"
+    flat = f"a_j = {first} at every position"
+    lines = [flat if first == limit else f"a_j = {limit} + ({first} - {limit}) * {shape.rate:g}^(j-1)"]
     if shape.depth is not None and shape.cliff < 1:
         lines.append(f"past position {shape.depth}, the trained depth, times {shape.cliff:g}")
-    if fit.mixture is not None:
-        mix = fit.mixture
+    if not brief and (mix := fit.mixture) is not None:
         lines.append(f"as a mixture: {mix.share:.0%} easy rounds accept {mix.easy:.2f} a token, the others {mix.hard:.2f}")
+    if (found := _hit(fit)) is not None:
+        hit, k = found
+        length = 1.0 + (float(fit.survival.acceptance_length(k)) - 1.0) / hit
+        how = "stated" if fit.survival.hit is not None else "implied by the drop after position 1"
+        lines.append(f"P(hit) = {hit:.2f} of the rounds found a match ({how}); AL({k}) given a match = {length:.2f}")
     behind = f"{fit.rounds:g} rounds" if fit.rounds is not None else "no counts were given"
     lines.append(f"log standard deviation of AL - 1: {fit.survival.sigma:.3f} ({behind})")
     return [*lines, *fit.survival.notes]
+
+
+def _hit(fit: AcceptanceFit) -> tuple[float, int] | None:
+    """P(hit) of a lookup, and the k at which its length given a match is said; None for other drafters."""
+    if fit.survival.hit is None and fit.kind not in LOOKUPS:
+        return None
+    return implied_hit(fit.survival), fit.survival.measured[1] if fit.survival.measured else REFERENCE_K
 
 
 def _mix_text(workload: str | Mapping[str, float]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -40,11 +41,12 @@ Lengths = Annotated[list[str] | None, typer.Option("--al", help="Acceptance leng
 Rate = Annotated[str | None, typer.Option(help="Accepted over drafted at k, such as 0.5@3.")]
 Alpha = Annotated[float | None, typer.Option(help="One acceptance for every position.")]
 Accepted = Annotated[str | None, typer.Option(help="Accepted tokens: a total, or one count per position.")]
-Drafted = Annotated[str | None, typer.Option(help="Drafted tokens: a total, or one count per position.")]
+Drafted = Annotated[str | None, typer.Option(help="Drafted tokens: a total (with -k or --rounds), or one count per position.")]
 Rounds = Annotated[float | None, typer.Option(help="Rounds behind the numbers; fewer give a wider interval.")]
 DraftTokens = Annotated[int | None, typer.Option("-k", help="Draft tokens of the measurement.")]
 UpTo = Annotated[int, typer.Option("--k-max", help="Show k up to this, 1 to 64.")]
 Block_ = Annotated[int | None, typer.Option("--block-size", help="Block of a block drafter, its anchor included.")]
+Hit = Annotated[float | None, typer.Option(help="Lookup drafters: share of rounds with a match, if measured on those alone.")]
 Depth = Annotated[int | None, typer.Option("--trained-depth", help="Draft steps the drafter was trained for.")]
 
 
@@ -88,6 +90,7 @@ def fit(
     k_max: UpTo = 8,
     block_size: Block_ = None,
     trained_depth: Depth = None,
+    hit: Hit = None,
     format: opt.Format = "table",
     output: opt.Output = None,
 ) -> None:
@@ -96,18 +99,25 @@ def fit(
 
     if not 1 <= k_max <= LARGEST_K:
         raise InputError("--k-max", k_max, f"a whole number from 1 to {LARGEST_K}")
+    notes: tuple[str, ...] = ()
     if source is not None:
-        fits = _fits_of(source, drafter)
+        from specadvisor.acceptance.files import fit_file
+
+        stated = (conditional, cumulative, histogram, al, rate, alpha, accepted, drafted, rounds, k, block_size, hit)
+        if any(value is not None for value in stated):
+            raise InputError("SOURCE", str(source), "a file alone, or options with numbers, not both")
+        read = fit_file(source, drafter)
+        fits, notes = read.fits, read.notes
     else:
         one = fit_acceptance(
             conditional=_numbers("--conditional", conditional), cumulative=_numbers("--cumulative", cumulative),
             histogram=_numbers("--histogram", histogram), lengths=_lengths(al), alpha=alpha,
             accepted=_counts("--accepted", accepted), drafted=_counts("--drafted", drafted), rounds=rounds,
             kind=drafter, k_max=k_max, block_size=block_size, trained_depth=trained_depth,
-            **_rate(rate, k),
+            hit=hit, **_rate(rate, k),
         )  # fmt: skip
         fits = {"": one}
-    _emit_fits(fits, k_max, format, output)
+    _emit_fits(fits, notes, k_max, format, output)
 
 
 @app.command()
@@ -120,60 +130,49 @@ def show(source: Source = None, format: opt.Format = "table", output: opt.Output
     _emit(f"Rows of {source}", rows_of(source), format, output)
 
 
-def _fits_of(path: Path, drafter: str | None) -> dict[str, AcceptanceFit]:
-    """Fits by name: one per run of a result folder, one per usable row of a CSV file."""
-    from specadvisor.acceptance import fit_acceptance
-    from specadvisor.acceptance.rules import left_out
-
-    if path.suffix.lower() == ".csv":
-        from specadvisor.acceptance.catalogue import read_rows
-
-        rows = read_rows(path)
-        out = left_out(rows)
-        fits = {}
-        for row in rows:
-            if (s := row.survival) is not None:
-                fits[row.id] = fit_acceptance(cumulative=s.tolist(), kind=row.kind)
-            elif row.length is not None and row.k and row.id not in out:
-                fits[row.id] = fit_acceptance(lengths={row.k: row.length}, kind=row.kind)
-            else:
-                opt.note(f"{row.id}: not fitted ({out.get(row.id, 'no list, length or k')})")
-        return fits
-    from specadvisor.engines.specdec_bench import read_specdec_bench
-
-    runs = read_specdec_bench(path)
-    fits = {}
-    for n, run in enumerate(runs, 1):
-        fits[f"run {n}"] = fit_acceptance(
-            cumulative=run.survival.s.tolist(),
-            rounds=run.steps,
-            kind=drafter or run.kind,
-            block_size=run.settings.get("block_size"),
-        )  # fmt: skip
-        for note in run.survival.notes:
-            opt.note(f"run {n}: {note}")
-    return fits
+# More fits than this become one line each, and so many notes are printed beside machine output.
+_MANY = 20
 
 
-def _emit_fits(fits: Mapping[str, AcceptanceFit], k_max: int, format: str, output: Path | None) -> None:
-    from specadvisor.acceptance.tables import curve_rows, model_lines
+def _emit_fits(fits: Mapping[str, AcceptanceFit], notes: Sequence[str], k_max: int, format: str, output: Path | None) -> None:
+    from specadvisor.acceptance.tables import curve_rows, fit_row, length_row, model_lines
 
-    rows = [({"name": name} if name else {}) | row for name, one in fits.items() for row in curve_rows(one.survival, k_max)]
+    if format == "json":
+        from specadvisor.report.data import SCHEMA_VERSION, plain
+        from specadvisor.report.writers import json_text
+
+        found = [fit_row(name, one, k_max, brief=len(fits) > _MANY) for name, one in fits.items()]
+        rows = [({"name": name} if name else {}) | row for fit, name in zip(found, fits, strict=True) for row in fit["curve"]]
+        listed = [{key: cell for key, cell in fit.items() if key != "curve"} for fit in found]
+        content = {"schema_version": SCHEMA_VERSION, "rows": rows, "fits": listed, "notes": list(notes)}
+        return opt.emit(json_text(plain(content)), output)
+    _notes(notes)
+    if format == "csv":
+        few = list(fits.items())[:_MANY]
+        _notes([f"{name}: {line}" if name else line for name, one in few for line in model_lines(one)])
+
+    def rows_of() -> list[dict[str, Any]]:
+        return [({"name": name} if name else {}) | row for name, one in fits.items() for row in curve_rows(one.survival, k_max)]
 
     def blocks() -> list[Block]:
         from specadvisor.report.tables import Lines
 
+        if len(fits) > _MANY:
+            return [_table("Acceptance length (80% interval)", [length_row(name, one) for name, one in fits.items()])]
         found: list[Block] = []
         for name, one in fits.items():
             title = f"Acceptance {name}".strip()
             found += [_table(title, curve_rows(one.survival, k_max)), Lines("Model", tuple(model_lines(one)))]
         return found
 
-    if format in ("json", "csv"):
-        for name, one in fits.items():
-            for line in model_lines(one):
-                opt.note(f"{name}: {line}" if name else line)
-    emit_rows(rows, blocks, format, output)
+    emit_rows(rows_of() if format == "csv" else (), blocks, format, output)
+
+
+def _notes(lines: Sequence[str]) -> None:
+    for line in lines[:_MANY]:
+        opt.note(line)
+    if len(lines) > _MANY:
+        opt.note(f"and {len(lines) - _MANY} more such lines (all of them with --format json)")
 
 
 # Columns that a listing on paper leaves to CSV and JSON.
@@ -226,9 +225,10 @@ def _counts(field: str, text: str | None) -> float | list[float] | None:
 def _at(field: str, text: str) -> tuple[float, int]:
     value, at, k = text.partition("@")
     try:
-        if not at:
+        number, drafts = float(value), int(k)
+        if not at or not math.isfinite(number):
             raise ValueError
-        return float(value), int(k)
+        return number, drafts
     except ValueError:
         raise InputError(field, text, "a number and the draft tokens it was measured at, such as 2.5@3") from None
 
@@ -248,4 +248,6 @@ def _rate(text: str | None, k: int | None) -> dict[str, Any]:
     if text is None:
         return {"k": k}
     value, at = _at("--rate", text)
+    if k not in (None, at):
+        raise InputError("-k", k, f"{at}, as --rate says, or none")
     return {"rate": value, "k": at}
