@@ -55,9 +55,9 @@ def recommend(
     top = leader(curves)
     fix = fixes.get(top.name) if top else None
     schedule = schedule_of(deployment, load, top, fix) if top else _never(load)
-    plan = _NOTHING_TO_RUN if top and top.missing else measurement_plan(deployment, load, top, command, fix, curves)
     if top:
         top = curves[top.name] = scheduled(top, load, schedule)
+    plan = _NOTHING_TO_RUN if top and top.missing else measurement_plan(deployment, load, top, command, fix, curves)
     best = best_setting(load, top, plain_at)
     ahead = leaders(curves, load.concurrency)
     return Recommendation(

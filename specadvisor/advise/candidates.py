@@ -113,7 +113,7 @@ def _modified(drafters: Sequence[Drafter], modifiers: Sequence[str], excluded: d
             found.append(drafter.with_modifiers(parsed))
         except InputError as error:
             first = first or error
-            excluded[drafter.name] = f"{error.field} {error.value}: accepted is {error.accepted}"
+            excluded[drafter.name] = f"{error.field} {error.value} takes {error.accepted.partition(';')[0]}".replace("  ", " ")
     if first and not found:
         raise first
     return found

@@ -9,9 +9,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from specadvisor.acceptance.context import context_factor, context_law
+from specadvisor.acceptance.context import context_law
 from specadvisor.advise import limits
 from specadvisor.advise.case import Case
+from specadvisor.advise.published import carried_over
 from specadvisor.advise.recommendation import Curve, Load
 from specadvisor.drafters.facts import engine_facts
 from specadvisor.kernels import distinct_experts
@@ -109,8 +110,8 @@ def _slower_first_token(case: Case) -> str | None:
 
 def _short_training(case: Case) -> str | None:
     """A load beyond the context that the drafter was trained on: what was made of it, and what helps."""
-    drafter, keys = case.drafter, case.drafter.keys_seen(float(case.load.context))
-    factor = float(context_factor(drafter.acceptance_kind, keys, drafter.trained_context))
+    drafter = case.drafter
+    factor = carried_over(drafter, float(case.load.context))
     if factor == 1.0:
         return None
     stated = drafter.trained_context
@@ -121,6 +122,8 @@ def _short_training(case: Case) -> str | None:
         text += f"AL - 1 falls to {factor:.2f} of what short prompts give. Yours is taken as measured at this context."
     else:
         text += f"AL - 1 is taken at {factor:.2f} of the catalogue's."
+    if any(modifier.id == "draft-window" for modifier in drafter.modifiers):
+        return text + " The window wins back only a part, since the drafter was not trained with it."
     return text + " YaRN in the drafter's config, or a window (--with draft-window=...), wins a part of it back."
 
 

@@ -56,7 +56,7 @@ def choose_k(
 
     ``plain``: the gain of k = 0 itself, 1 unless plain decoding misses a stated limit (then 0). ``favourable``: the gains
     at the upper end of the acceptance alone (``Evaluation.favourable``), ``gain.high`` without it. ``reach``: the last
-    position whose acceptance was measured (None: no such limit).
+    position whose acceptance was measured (None: no such limit; of a catalogue value it counts with ``doubt_beyond`` only).
 
     The argmax of the expected objective, and 0 where that is in the plateau: a gain within the noise is not worth a drafter.
     A k beyond ``reach`` has to be more than the plateau better than those within; with ``doubt_beyond`` (how long a copied

@@ -8,7 +8,7 @@ import numpy as np
 
 from specadvisor.advise.choose import USUAL_K
 from specadvisor.advise.recommendation import Curve, Leader, Load, Option, Schedule, Tier
-from specadvisor.advise.standing import TO_BE_TRAINED, availability, available, origin, passed_over
+from specadvisor.advise.standing import TO_BE_TRAINED, availability, available, gains, origin, passed_over
 from specadvisor.advise.wording import loads, times
 from specadvisor.drafters.facts import TRAINING_CLASSES
 
@@ -95,7 +95,7 @@ def _named(curve: Curve) -> str:
 def _beyond(curve: Curve) -> list[str]:
     """Says where k goes beyond the positions whose acceptance was measured."""
     longest = max(choice.k for choice in curve.choices)
-    if curve.reach is None or longest <= curve.reach:
+    if curve.reach is None or longest <= curve.reach or not curve.acceptance_known:
         return []
     known = "the one number you gave" if curve.reach == 1 else f"what you measured (k = {curve.reach})"
     return [f"k = {longest} goes beyond {known}: acceptance there is extrapolated. Measure it at that k before you rely on it."]
@@ -170,10 +170,10 @@ def _at_hand(load: Load, curve: Curve, curves: Mapping[str, Curve]) -> list[str]
     other = available(curves, curve)
     if other is None:
         return []
-    running = [(users, choice) for users, choice in zip(load.concurrency, other.choices, strict=True) if choice.k]
+    running = [(users, choice) for users, choice in zip(load.concurrency, other.choices, strict=True) if gains(choice)]
     ends = running[:1] if len(running) == 1 else [running[0], running[-1]]
-    gains = ", ".join(f"{choice.gain.mid:.2f}x at {users} with k = {choice.k}" for users, choice in ends)
-    return [f"Until then {other.name} can run ({availability(other.drafter)}): {gains}."]
+    by_load = ", ".join(f"{choice.gain.mid:.2f}x at {users} with k = {choice.k}" for users, choice in ends)
+    return [f"Until then {other.name} can run ({availability(other.drafter)}): {by_load}."]
 
 
 def _rivals(curve: Curve, curves: Mapping[str, Curve], load: Load, found: Sequence[Leader]) -> list[str]:

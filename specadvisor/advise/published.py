@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from specadvisor.acceptance import Survival, prior
-from specadvisor.acceptance.context import context_factor
+from specadvisor.acceptance import Survival, prior, with_gain
+from specadvisor.acceptance.context import context_factor, context_law
+from specadvisor.acceptance.survival import REFERENCE_K
 from specadvisor.ranges import FloatArray, Range
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 # Log standard deviation of AL - 1 of a copied text per unit of log((k + 1) / (k_measured + 1)): beyond the measured k the
 # conditional acceptance may fall to .4 (chat) or stay at .97 (edited code), which puts AL(16) - 1 at 1.1 to 5 times AL(3) - 1.
 COPIED_SIGMA_PER_LOG_K = 0.4
+# Most published rows of look-up drafters are at three to five draft tokens.
+COPIED_REACH = 5
 
 
 @dataclass(frozen=True)
@@ -59,20 +62,18 @@ class ByContext:
 def published(drafter: Drafter, workload: str, temperature: float, context: ArrayLike | None) -> Survival:
     """The catalogue's curve of ``drafter`` with its tree and modifiers, at ``context`` keys (any shape; None: as published).
 
-    Beyond the context that the drafter was trained on the acceptance falls by the law of its kind; a window counts as a
-    context of its own length.
+    Beyond the context that the drafter was trained on the acceptance falls as ``carried_over`` says.
     """
     if context is None:
         return _at(drafter, workload, temperature, None)
     keys = np.asarray(context, dtype=float)
     if not keys.ndim:
-        return _at(drafter, workload, temperature, drafter.keys_seen(float(keys)))
-    seen = np.vectorize(drafter.keys_seen, otypes=[float])(keys)
-    factors = context_factor(drafter.acceptance_kind, seen, drafter.trained_context)
+        return _at(drafter, workload, temperature, float(keys))
+    factors = np.vectorize(lambda one: carried_over(drafter, one), otypes=[float])(keys)
     distinct, which = np.unique(-factors, return_inverse=True)
-    if distinct.size == 1:
-        return _at(drafter, workload, temperature, float(seen.max()))
-    ends = [float(seen[factors == -value].max()) for value in distinct]
+    ends = [float(keys[factors == -value].max()) for value in distinct]
+    if len(ends) == 1:
+        return _at(drafter, workload, temperature, ends[0])
     parts = tuple(_at(drafter, workload, temperature, end) for end in ends)
     index = np.asarray(which, dtype=np.intp).reshape(keys.shape)
     found = ByContext(keys, index, parts, parts[-1].source, parts[-1].notes)
@@ -87,27 +88,47 @@ def at_context(curve: Survival, context: float) -> Survival:
     return several.curves[int(several.which.ravel()[np.argmin(np.abs(several.keys.ravel() - context))])]
 
 
+def carried_over(drafter: Drafter, context: float) -> float:
+    """Factor on AL - 1 at ``context`` keys: the law of the drafter's kind beyond the context that it was trained on.
+
+    A window that it was trained with counts as a context of that length; of what one put on afterwards could win back it
+    recovers a part (``draft-window`` in ``profiles/drafters/modifiers.toml``).
+    """
+    kind, trained = drafter.acceptance_kind, drafter.trained_context
+    windowed = float(context_factor(kind, drafter.keys_seen(context), trained))
+    late = next((one for one in drafter.modifiers if one.id == "draft-window"), None)
+    if late is None:
+        return windowed
+    without = float(context_factor(kind, context, trained))
+    return without + float(late.facts.shape["recovers"]) * (windowed - without)
+
+
 def _at(drafter: Drafter, workload: str, temperature: float, keys: float | None) -> Survival:
-    curve = prior(
-        drafter.acceptance_kind, workload, temperature, k_max=drafter.k_max, context=keys,
-        trained_context=drafter.trained_context,
-    )  # fmt: skip
+    curve = prior(drafter.acceptance_kind, workload, temperature, k_max=max(drafter.k_max, REFERENCE_K))
+    factor = 1.0 if keys is None else carried_over(drafter, keys)
+    if keys is not None and factor < 1.0:
+        law = context_law(drafter.acceptance_kind)
+        note = f"{drafter.name} at a context of {keys:g}: AL - 1 times {factor:.2f} ({law.state}: {law.source})"
+        curve = with_gain(curve, factor, REFERENCE_K).with_notes(note)
     s = drafter.survival(curve.extended(drafter.k_max), workload=workload, temperature=temperature)
-    return replace(curve, s=s, tail=None)
+    found = replace(curve, s=s, tail=None)
+    return as_copied(found) if drafter.lookup else found
 
 
 class Copied(Survival):
-    """A measured curve of copied text: how long a match goes on beyond the measured k is a guess, so the range widens fast."""
+    """A curve of copied text: how long a match goes on beyond the measured k is a guess, so the range widens fast."""
 
     __slots__ = ()
 
+    @property
+    def reach(self) -> int:
+        """The last k that was measured; of published rows the usual one."""
+        return self.measured[1] if self.measured else COPIED_REACH
+
     def sigma_at(self, k: ArrayLike) -> Any:
-        """As of any measured curve, and more beyond its last measured k."""
-        sigma = Survival.sigma_at(self, k)
-        if self.measured is None:
-            return sigma
-        beyond = np.log(np.maximum(1.0, (np.asarray(k, dtype=float) + 1.0) / (self.measured[1] + 1.0)))
-        return np.hypot(sigma, COPIED_SIGMA_PER_LOG_K * beyond)
+        """As of any curve, and more beyond ``reach``."""
+        beyond = np.log(np.maximum(1.0, (np.asarray(k, dtype=float) + 1.0) / (self.reach + 1.0)))
+        return np.hypot(Survival.sigma_at(self, k), COPIED_SIGMA_PER_LOG_K * beyond)
 
 
 def as_copied(curve: Survival) -> Survival:

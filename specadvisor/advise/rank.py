@@ -157,4 +157,5 @@ def schedule_of(deployment: Deployment, load: Load, curve: Curve, fix: Correctio
     return make_schedule(
         curve.name, loads, picked, evaluation.k, found.gain, np.broadcast_to(idle_gain, shape)[0], held,
         np.broadcast_to(idle_s, shape)[0], load.concurrency, found.plain,
+        curve.reach if curve.drafter.lookup else None,
     )  # fmt: skip

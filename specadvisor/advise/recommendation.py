@@ -149,8 +149,11 @@ class Curve:
 
     @property
     def reach(self) -> int | None:
-        """The last position whose acceptance was measured; None where it is a catalogue value."""
-        return self.survival.measured[1] if self.acceptance_known and self.survival.measured else None
+        """The last position whose acceptance was measured; None where it is a catalogue value, but for copied text the usual
+        one of published rows.
+        """
+        copied: int | None = getattr(self.survival, "reach", None)
+        return self.survival.measured[1] if self.acceptance_known and self.survival.measured else copied
 
     def row(self, k: int) -> int:
         """Index of ``k`` on the first axis of the arrays."""

@@ -36,11 +36,13 @@ def make_schedule(
     idle_s: FloatArray,
     stated: Sequence[int],
     plain: FloatArray | None = None,
+    furthest: int | None = None,
 ) -> Schedule:
     """Tiers of equal k, from concurrency 1 (a single load: only that one).
 
     ``gain``: objective over plain decoding, (k, load); ``plain``: that of k = 0 per load (None: 1). ``idle_gain``,
-    ``idle_s``: per load, of a server that keeps the drafter loaded without using it.
+    ``idle_s``: per load, of a server that keeps the drafter loaded without using it. ``furthest``: the largest k that a
+    loaded drafter may run where nothing is to gain (None: any).
     """
     ks = np.concatenate(([0], np.asarray(k, dtype=int).ravel()))
     mid = np.vstack([np.ones(len(loads)) if plain is None else plain, np.asarray(gain.mid)])
@@ -54,7 +56,7 @@ def make_schedule(
             row = int(np.flatnonzero(ks == chosen)[0]) - 1
             first, final = (_at(gain, row, column) for column in (start, end - 1))
         else:
-            inside = mid[1:, start:end].mean(axis=1)
+            inside = np.where(ks[1:] <= (furthest or ks.max()), mid[1:, start:end].mean(axis=1), 0.0)
             deployed = int(ks[1 + inside.argmax()]) if inside.max() > idle_gain[start:end].mean() else 0
         last = end - 1
         low_load = loads[start - 1] + 1 if start else 1 if len(loads) > 1 else loads[0]

@@ -9,7 +9,7 @@ import numpy as np
 
 from specadvisor.acceptance.catalogue import targets_by_kind
 from specadvisor.acceptance.priors import shipped_table
-from specadvisor.advise.choose import PLATEAU
+from specadvisor.advise.choose import PLATEAU, Choice
 from specadvisor.advise.recommendation import NO_DRAFTER, Curve, Leader
 from specadvisor.ranges import Z80
 
@@ -84,8 +84,8 @@ def leader(curves: Mapping[str, Curve]) -> Curve | None:
     Lossy ones, and those that the engine cannot run, only where there is nothing else. Where the user measured the acceptance
     of some, those are at hand: a catalogue value does not displace them. A kind without a single published row does not lead
     (``passed_over``). Among the rest the best score leads, but one that has to be trained gives way to an available one from
-    which its gain cannot be told (expected gains less than one standard deviation of their difference apart) and that gains
-    more than the noise itself.
+    which its gain cannot be told (expected gains less than one standard deviation of their difference apart) and whose own
+    score is a gain.
     """
     field = _field(curves)
     top = max(field, key=score, default=None)
@@ -96,7 +96,7 @@ def leader(curves: Mapping[str, Curve]) -> Curve | None:
     for curve in field:
         other, spread = gain_and_risk(curve)
         alike = gain - other < np.hypot(sigma, spread)
-        if availability(curve.drafter) != TO_BE_TRAINED and alike and other > np.log1p(PLATEAU):
+        if availability(curve.drafter) != TO_BE_TRAINED and alike and score(curve) > 0.0:
             near.append(curve)
     return max(near, key=score, default=top)
 
@@ -112,12 +112,20 @@ def passed_over(curves: Mapping[str, Curve], top: Curve) -> list[Curve]:
     return [c for c in unseen if c.name != top.name and score(c) > score(top)]
 
 
+def gains(choice: Choice) -> bool:
+    """Whether the k of ``choice`` is expected to gain more than the noise."""
+    return bool(choice.k) and choice.gain.mid > 1.0 + PLATEAU
+
+
 def available(curves: Mapping[str, Curve], top: Curve) -> Curve | None:
-    """Where ``top`` has to be trained: of the others that need not be, the one with the best gain at any load."""
+    """Where ``top`` has to be trained: of the others that need not be and gain somewhere, the one that gains most at any load.
+
+    None without any.
+    """
     if top.acceptance_known or availability(top.drafter) != TO_BE_TRAINED:
         return None
     others = [c for c in curves.values() if origin(c) not in (TO_BE_TRAINED, CANNOT_RUN) and not c.drafter.lossy]
-    running = [c for c in others if any(choice.k for choice in c.choices)]
+    running = [c for c in others if any(gains(choice) for choice in c.choices)]
     return max(running, key=lambda c: max(choice.gain.mid for choice in c.choices if choice.k), default=None)
 
 

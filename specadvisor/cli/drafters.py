@@ -9,7 +9,7 @@ import typer
 from specadvisor.cli import options as opt
 from specadvisor.cli.listing import emit_rows
 from specadvisor.errors import InputError, nearest
-from specadvisor.ids import resolve
+from specadvisor.ids import ENGINES, resolve
 
 if TYPE_CHECKING:
     from specadvisor.drafters.facts import Facts
@@ -28,7 +28,7 @@ def drafters(
 
     def row_of(facts: Facts) -> dict[str, object]:
         modifier = MODIFIERS.get(facts.id)
-        return technique_row(facts, modifier.takes if modifier else "")
+        return technique_row(facts, modifier.takes if modifier else "", engines_of(facts, modifier is not None))
 
     families, modifiers = [drafter_facts(kind) for kind in FAMILIES], list(modifier_facts().values())
     if name is None:
@@ -49,3 +49,20 @@ def drafters(
             raise InputError("drafter or modifier", name, ", ".join(known), nearest(text, known)) from None
     row = row_of(found)
     emit_rows([row], lambda: details(found.title, row), format, output)
+
+
+def engines_of(facts: Facts, modifier: bool) -> str:
+    """Which engines run a technique, under which name and from which version; "none" for research code."""
+    from specadvisor.serving import load_engine
+
+    if modifier:
+        return ", ".join(str(engine) for engine in facts.shape["engines"]) or "none"
+    found = []
+    for engine in ENGINES:
+        support = load_engine(engine).supports(facts.id)
+        version = f" >= {support.since}" if support.since else ""
+        if support.supported:
+            found.append(f"{engine}{version} ({support.method})")
+        elif support.note.startswith("removed"):
+            found.append(support.note.partition(". ")[0])
+    return "; ".join(found) or "none"

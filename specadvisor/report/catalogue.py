@@ -120,11 +120,11 @@ def model_details(model: Architecture, weights: Sequence[Weights]) -> list[Block
     return blocks
 
 
-def technique_row(facts: Facts, takes: str = "") -> Row:
-    """One drafting technique or modifier as a flat row; ``takes``: the value that a modifier is given."""
+def technique_row(facts: Facts, takes: str = "", support: str = "") -> Row:
+    """One drafting technique or modifier as a flat row; ``takes``: the value that a modifier is given, ``support``: engines."""
     return {
         "id": facts.id, "title": facts.title, "value": takes, "structure": facts.structure, "cost": facts.cost,
-        "acceptance": facts.acceptance, "legality": facts.legality, "training_class": facts.training_class,
+        "acceptance": facts.acceptance, "legality": facts.legality, "engines": support, "training_class": facts.training_class,
         "operating": facts.operating, "training": "; ".join(facts.training), "sources": " ".join(s.url for s in facts.sources),
     }  # fmt: skip
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from specadvisor.advise.bills import DrafterRow
 from specadvisor.advise.recommendation import NO_DRAFTER, Recommendation
 from specadvisor.model.architecture import Attention
-from specadvisor.ranges import Range
 from specadvisor.report.blocks import Table
 from specadvisor.report.numbers import gigabytes, times, tokens
 
@@ -30,12 +30,8 @@ def drafters_table(rec: Recommendation) -> Table:
     """Guideline 5 at the lowest, the middle and the highest load; the best mean gain first."""
     stated = rec.load.concurrency
     shown = sorted({0, (len(stated) - 1) // 2, len(stated) - 1})
-
-    def mean_gain(speedups: tuple[Range, ...]) -> float:
-        return float(np.mean([np.log(max(s.mid, 1e-9)) for s in speedups]))
-
     rows = []
-    for row in sorted(rec.drafters, key=lambda r: -mean_gain(r.speedup)):
+    for row in _by_gain(rec):
         gains = []
         for place, c in enumerate(shown):
             k, gain = row.best_k[c], row.speedup[c]
@@ -50,8 +46,27 @@ def drafters_table(rec: Recommendation) -> Table:
             )
         )  # fmt: skip
     columns = ("drafter", f"AL at {stated[0]}", "draft", "GB", *(f"at {stated[c]}" for c in shown), "source")
-    title = "Drafters compared (?: catalogue value; training and operation: specadvisor drafters ID)"
-    return Table(title, columns, tuple(rows), ("drafter", "source"))
+    return Table("Drafters compared (?: catalogue value)", columns, tuple(rows), ("drafter", "source"))
+
+
+def needs_table(rec: Recommendation) -> Table:
+    """What each drafter takes to get and to run, in the same order."""
+    rows = []
+    for row in _by_gain(rec):
+        level, _, sizes = row.training.partition("; ")
+        published = sizes.partition("; ")[0]
+        rows.append((row.drafter, f"{level}: {published}" if published else level, row.support))
+    columns = ("drafter", "training, first published size", "engine")
+    return Table("What they take (all published sizes and operation: specadvisor drafters ID)", columns, tuple(rows), columns)
+
+
+def _by_gain(rec: Recommendation) -> list[DrafterRow]:
+    """The drafters, the best mean gain over the stated loads first."""
+
+    def mean_gain(row: DrafterRow) -> float:
+        return float(np.mean([np.log(max(speedup.mid, 1e-9)) for speedup in row.speedup]))
+
+    return sorted(rec.drafters, key=mean_gain, reverse=True)
 
 
 def memory_table(rec: Recommendation) -> Table:

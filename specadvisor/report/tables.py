@@ -10,7 +10,7 @@ import numpy as np
 from specadvisor.advise.recommendation import NO_DRAFTER, Recommendation
 from specadvisor.advise.wording import loads
 from specadvisor.report.blocks import Block, Lines, Table
-from specadvisor.report.comparison import drafters_table, leaders_table, memory_table
+from specadvisor.report.comparison import drafters_table, leaders_table, memory_table, needs_table
 from specadvisor.report.numbers import gigabytes, milliseconds, span, times, tokens
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def recommendation_blocks(rec: Recommendation, *, all_guidelines: bool = False) 
     traces = rec.guidelines if all_guidelines else rec.guidelines[_middle(len(rec.guidelines))]
     blocks += [guideline_table(trace) for trace in traces]
     if rec.drafters:
-        blocks.append(drafters_table(rec))
+        blocks += [drafters_table(rec), needs_table(rec)]
     blocks.append(memory_table(rec))
     if rec.break_even:
         blocks.append(_break_even(rec))

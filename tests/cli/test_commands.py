@@ -114,7 +114,16 @@ def test_flags_print_settings_and_nothing_else(run):
 
 
 @pytest.mark.parametrize(
-    ("command", "item", "says"), [("gpus", "h100", "132"), ("models", "qwen3-8b", "routed"), ("drafters", "eagle-3", "EAGLE-3")]
+    ("command", "item", "says"),
+    [
+        ("gpus", "h100", "132"),
+        ("models", "qwen3-8b", "routed"),
+        ("drafters", "eagle-3", "EAGLE-3"),
+        ("drafters", "dflash", "vllm >= 0.20 (dflash)"),
+        ("drafters", "dflash", "800K samples x 6 epochs"),
+        ("drafters", "medusa", "removed in vllm 0.33.0"),
+        ("drafters", "hydra", "none"),
+    ],
 )
 def test_lists_and_one_item_in_every_format(run, command, item, says):
     listed = run(command)

@@ -11,6 +11,7 @@ import pytest
 MODEL = ("-m", "qwen3-8b")
 GPU = ("-g", "h200_sxm")
 RECOMMEND = ("recommend", *MODEL, *GPU, "-d", "eagle3", "-c", "8")
+SQUARED = "\u00b2"
 DRY = ("calibrate", "--dry-run", "-g", "h100_sxm")
 
 CASES = {
@@ -35,6 +36,15 @@ CASES = {
     "negative limit": ((*RECOMMEND, "--objective", "goodput", "--max-tpot", "-1"), ("--max-tpot (ms)", "-1", "above 0")),
     "first token without a prompt": (
         (*RECOMMEND, "--objective", "goodput", "--max-ttft", "100"), ("--max-ttft (ms)", "100", "--input-tokens"),
+    ),
+    "rows in digits of another script": ((*RECOMMEND, "--with", "draft-vocab=" + 5 * SQUARED), ("draft-vocab", "whole rows")),
+    "window in digits of another script": ((*RECOMMEND, "--with", "draft-window=" + 3 * SQUARED), ("draft-window", "keys")),
+    "ranks in digits of another script": ((*RECOMMEND, "--with", "draft-tp=" + SQUARED), ("draft-tp", "number of ranks")),
+    "stages in digits of another script": ((*RECOMMEND, "--with", "pipeline=" + SQUARED), ("speculative-pipeline", "2 to 64")),
+    "k in digits of another script": ((*RECOMMEND, "-a", "al:2@" + SQUARED), ("al:2@", "after @")),
+    "a tree of too many nodes": (
+        ("recommend", *MODEL, *GPU, "--engine", "sglang", "-d", "eagle3", "--with", "tree=topk2/steps2/tokens64"),
+        ("tree", "at most 7 tokens"),
     ),
     "an empty place in a list": ((*RECOMMEND, "-a", "conditional:0.8,,0.7"), ("'' is not a number",)),
     "two lengths at one k": ((*RECOMMEND, "-a", "al:2.2@3", "-a", "al:2.9@3"), ("al:2.9@3", "different k")),
