@@ -22,7 +22,7 @@ def whole(field: str, value: Any, low: int, high: int) -> int:
 def positive(field: str, value: Any) -> float:
     """``value`` as a finite float above 0; raises ``InputError``."""
     try:
-        number = float(value)
+        number = -1.0 if isinstance(value, bool) else float(value)
     except (TypeError, ValueError, OverflowError):
         number = -1.0
     if not 0 < number < float("inf"):

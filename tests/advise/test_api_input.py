@@ -36,6 +36,7 @@ TRAINING = {"gpu_price": 2.0, "train_gpu_hours": 8.0}
         (lambda a: a.recommend([1], drafters="eagle3", acceptance=0), "acceptance"),
         (lambda a: a.recommend([1], drafters="eagle3", acceptance={"eagle3": 0.7}), "acceptance"),
         (lambda a: a.recommend([1], drafters="eagle3", **TRAINING | {"gpu_price": [0]}), "GPU price"),
+        (lambda a: a.recommend([1], drafters="eagle3", **TRAINING | {"gpu_price": True}), "GPU price"),
         (lambda a: a.recommend([1], drafters="eagle3", **TRAINING | {"train_gpu_hours": "many"}), "training GPU hours"),
         (lambda a: a.recommend([1], drafters="eagle3", anchors=0), "anchor"),
         (lambda a: a.sweep("eagle3", executor="8"), "executor"),
