@@ -66,7 +66,7 @@ def _verdict(load: Load, schedule: Schedule, curve: Curve) -> list[str]:
     parts = [f"{loads(t.low, t.high)}: " + (f"k = {t.k}, {_fall(t)}" if t.k else "off") for t in schedule.tiers]
     tried = [_on_trial(t, curve) for t in schedule.tiers]
     if all(trial or not t.k for trial, t in zip(tried, schedule.tiers, strict=True)) and not _gains_anywhere(schedule):
-        run = f"No k of {name} is expected to gain; a trial would decide,"
+        run = f"No k of {name} is expected to gain; a trial would decide. Expected"
     else:
         run = f"With {name} by load," if curve.missing else f"Run {name} by load,"
         parts = [f"{part} (a trial)" if trial else part for part, trial in zip(parts, tried, strict=True)]

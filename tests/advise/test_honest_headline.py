@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from specadvisor.acceptance import Survival
 from specadvisor.advise.advisor import Advisor
 from specadvisor.errors import InputError
 from specadvisor.report.console import plain
@@ -41,15 +43,25 @@ def test_a_family_of_another_engine_is_refused_with_its_name(small):
         small.recommend([1], drafters="domino")
 
 
-def test_an_expected_loss_is_said_in_the_same_line():
-    advisor = Advisor("qwen3-8b", "h100_sxm", "transformers")
-    one = advisor.recommend([2], drafters="ngram")
-    assert one.curves["ngram"].choices[0].trial
-    assert one.headline[0].startswith("No k of ngram is expected to gain at concurrency 2; a trial of k = ")
+def a_guess(first: float) -> Survival:
+    """An uncertain acceptance that nobody measured."""
+    return Survival(first * 0.6 ** np.arange(16.0), 0.5, "a guess")
+
+
+def test_an_expected_loss_is_said_in_the_same_line(small):
+    one = small.recommend([1], drafters="eagle3", acceptance=a_guess(0.15))
+    assert one.curves["eagle3"].choices[0].trial
+    assert one.headline[0].startswith("No k of eagle3 is expected to gain at concurrency 1; a trial of k = ")
     assert "Run " not in text(one)
-    several = advisor.recommend([1, 2, 3], drafters="ngram")
-    losing = [tier for tier in several.schedule.tiers if tier.k and tier.at_high.mid < 1.0]
-    assert losing and several.headline[0].count("(a trial)") == len(losing)
+
+
+def test_tiers_that_are_expected_to_lose_are_marked(small):
+    losing = small.recommend([1, 32, 256], 512, 512, drafters="eagle3", acceptance=a_guess(0.15))
+    assert losing.headline[0].startswith("No k of eagle3 is expected to gain; a trial would decide. Expected throughput")
+    mixed = small.recommend([1, 32, 64, 256], 512, 512, drafters="eagle3", acceptance=a_guess(0.3))
+    tried = [tier for tier in mixed.schedule.tiers if tier.k and min(tier.at_low.mid, tier.at_high.mid) < 1.0]
+    assert mixed.headline[0].startswith("Run eagle3 by load") and 0 < len(tried) < len(mixed.schedule.tiers)
+    assert mixed.headline[0].count("(a trial)") == len(tried)
 
 
 def test_all_that_cannot_be_told_apart_are_named():
