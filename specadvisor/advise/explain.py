@@ -41,6 +41,7 @@ class Explanation:
     """One (drafter, k, concurrency): times by component, result, guidelines and provenance.
 
     ``throughput_speedup`` is per GPU, ``throughput_tok_s`` of all of them, those that only draft (``extra_gpus``) included.
+    ``missing``: what of it the engine cannot run.
     """
 
     deployment: Deployment
@@ -62,6 +63,7 @@ class Explanation:
     tpot_speedup: Range
     components: tuple[ComponentRow, ...]
     guidelines: GuidelineTrace
+    missing: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON-ready dictionary with ``schema_version``."""
@@ -128,6 +130,7 @@ def explain(deployment: Deployment, found: Candidates, load: Load, k: int, ancho
         tpot_speedup=ranged(tpot) if k else one,
         components=_rows(deployment, evaluation, row, k),
         guidelines=trace(deployment, drafter, survival, evaluation, 0, k),
+        missing=drafter.not_shipped(deployment.serving) if k else (),
     )
 
 

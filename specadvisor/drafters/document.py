@@ -20,6 +20,12 @@ included; k the number of drafted tokens; h, L, V width, layers and vocabulary o
 A family is named as `--drafter eagle3`, or by the path of its `config.json`; a modifier is added with `--with name` or
 `--with name=value`. Lossy modifiers change the output distribution and are never recommended unless you allow it.
 
+What an engine cannot run is priced, never recommended. A family that no serving engine has (marked research), and a modifier
+that yours does not have, take part only where you name them: the answer then opens with "cannot be run here", gives the
+published price, and writes neither a setting nor a measurement. Beside drafters that can run they never lead. A family that
+only other engines have is refused with their names; so is a tree on an engine that verifies chains. With several drafters, or
+with none named, those that a modifier does not fit are left out with the reason.
+
 To add a family: one file in `specadvisor/drafters/` (a subclass of `Drafter` whose `draft` says what a round runs, and a
 `build`), one line in `registry.py`, one name in `ids.py`, and `profiles/drafters/<kind>.toml` with its facts and sources. To
 add a modifier: a class in `specadvisor/drafters/modifiers/`, one line in its registry, one table in `modifiers.toml`. The
@@ -43,7 +49,7 @@ def _table(rows: Iterable[Facts], *, value: bool = False) -> str:
         "|---|---|---|---|---|---|---|",
     ]
     for facts in rows:
-        name = f"`{facts.id}`"
+        name = f"`{facts.id}`" + ("<br>research" if facts.research else "")
         if value and MODIFIERS[facts.id].takes:
             name += f"<br>value: {MODIFIERS[facts.id].takes}"
         if value and MODIFIERS[facts.id].lossy:

@@ -166,7 +166,8 @@ def explanation_blocks(e: Explanation) -> list[Block]:
         ("component", "formula"),
     )
     sources = Lines("Parameters", tuple(f"{c.component}: {c.source}" for c in e.components))
-    return [Lines(title, result), parts, guideline_table(e.guidelines), _marginal(e.guidelines), sources]
+    missing = tuple(f"cannot be run here: {text}" for text in e.missing)
+    return [Lines(title, (*missing, *result)), parts, guideline_table(e.guidelines), _marginal(e.guidelines), sources]
 
 
 def _marginal(trace: GuidelineTrace) -> Table:

@@ -10,7 +10,7 @@ from specadvisor.advise.advisor import Advisor
 from specadvisor.errors import InputError
 from specadvisor.report.console import plain
 from specadvisor.report.data import option_rows
-from specadvisor.report.tables import recommendation_blocks
+from specadvisor.report.tables import explanation_blocks, recommendation_blocks
 
 
 def text(answer) -> str:
@@ -36,6 +36,12 @@ def test_a_family_that_no_engine_has_is_priced_by_name_only(small, kind):
     both = small.recommend([1], drafters=[kind, "draft_model"])
     assert both.schedule.drafter == "draft_model"
     assert kind not in small.recommend([1]).curves
+
+
+def test_a_trace_says_what_the_engine_cannot_run(small):
+    report = plain(explanation_blocks(small.explain("hydra", 2, 1)))
+    assert "cannot be run here: hydra is in no serving engine yet" in report
+    assert "cannot be run" not in plain(explanation_blocks(small.explain("eagle3", 2, 1)))
 
 
 def test_a_family_of_another_engine_is_refused_with_its_name(small):
