@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from specadvisor.acceptance import Survival
 from specadvisor.advise.acceptance_input import Stated, curves
 from specadvisor.drafters import FAMILIES, Drafter, legal_drafters, load_drafter
+from specadvisor.drafters.ngram import Ngram
 from specadvisor.errors import InputError
 from specadvisor.ids import ENGINES
 from specadvisor.serving import load_engine
@@ -77,7 +78,13 @@ def candidates(
         where = "" if serving.supports(kind).supported else f" Engines that run it: {', '.join(others) or 'none'}."
         raise InputError("drafter", name, f"one that {serving.id} can run for {model.name}", f"{reason}.{where}")
     survival, notes = curves(acceptance, usable, workload, temperature, context)
-    return Candidates(tuple(usable), survival, excluded, tuple(notes), asked is not None)
+    drafters = tuple(_with_hit(drafter, survival[drafter.name]) for drafter in usable)
+    return Candidates(drafters, survival, excluded, tuple(notes), asked is not None)
+
+
+def _with_hit(drafter: Drafter, curve: Survival) -> Drafter:
+    """A look-up with the share of rounds in which it finds something, where that was stated."""
+    return replace(drafter, hit=curve.hit) if isinstance(drafter, Ngram) and curve.known and curve.hit else drafter
 
 
 def _not_ranked(deployment: Deployment, ranked: set[str]) -> dict[str, str]:

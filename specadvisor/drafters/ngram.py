@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 class Ngram(Drafter):
     """Prompt lookup: copy the k tokens that followed the last match. No weights, no cache.
 
-    A step without a match drafts nothing, so the mean number of drafts is P(hit) * k. Acceptance is two numbers, P(hit) and
-    the length given a hit; ``precision`` is accepted over drafted tokens given a hit (published conditionals .8-.97 on copying
-    loads, lower elsewhere), so drafts = min(k, (AL - 1) / precision). Engines that verify k + 1 rows of every sequence pay for
+    A step without a match drafts nothing, so the mean number of drafts is P(hit) * k: where P(hit) is stated (``hit``; 0: it
+    is not), that; else ``precision``, accepted over drafted tokens given a hit (published conditionals .8-.97 on copying
+    loads, lower elsewhere), makes it min(k, (AL - 1) / precision). Engines that verify k + 1 rows of every sequence pay for
     the misses, too. CPU time: about 1e-5 s per sequence.
     """
 
@@ -37,6 +37,7 @@ class Ngram(Drafter):
     seconds_per_sequence: float = 1.0e-5
     seconds_per_token: float = 0.0
     precision: float = 0.6
+    hit: float = 0.0
 
     def draft(self, deployment: Deployment, load: Load) -> Round:
         batch, k, accepted = load.batch, load.k, load.accepted
@@ -46,8 +47,8 @@ class Ngram(Drafter):
         return Round(StepTime(), 1.0 + (self.verified_drafts(k) if padded else proposed), cpu_s=cpu)
 
     def proposed(self, k: FloatArray, accepted: FloatArray) -> FloatArray:
-        """Mean drafted tokens that are verified."""
-        return np.minimum(k, (accepted - 1.0) / self.precision)
+        """Mean drafted tokens that are verified: k after a match where the share of matches is known."""
+        return self.hit * k if self.hit else np.minimum(k, (accepted - 1.0) / self.precision)
 
 
 class Suffix(Ngram):
@@ -57,6 +58,11 @@ class Suffix(Ngram):
     """
 
     kind = "suffix"
+
+    def proposed(self, k: FloatArray, accepted: FloatArray) -> FloatArray:
+        """No longer than the match is strong."""
+        by_length = np.minimum(k, (accepted - 1.0) / self.precision)
+        return np.minimum(self.hit * k, by_length) if self.hit else by_length
 
 
 class Rest(Ngram):

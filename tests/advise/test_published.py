@@ -98,3 +98,12 @@ def test_a_doubtful_k_has_to_win_at_its_low_end(low, k):
     ks = [1, 2, 3, 4]
     assert choose_k(ks, gain, acceptance_known=True, reach=3, doubt_beyond=True).k == k
     assert choose_k(ks, gain, acceptance_known=True, reach=3).k == 4
+
+
+def test_a_stated_share_of_matches_sets_what_is_verified(small):
+    """A match in 30% of the rounds drafts k tokens in those: 1 + 0.3 k verified on vLLM, whatever the length."""
+    at = small.evaluate("ngram", [4], [8], 2048, acceptance="hit:0.3,3.0@4")
+    assert float(at.acceptance_length.mid.ravel()[0]) == pytest.approx(1 + 0.3 * 2.0)
+    assert float(at.verified_tokens.ravel()[0]) == pytest.approx(1 + 0.3 * 4)
+    padded = Advisor("qwen3-8b", "h200_sxm", "sglang").evaluate("ngram", [4], [8], 2048, acceptance="hit:0.3,3.0@4")
+    assert float(padded.verified_tokens.ravel()[0]) == pytest.approx(5.0)
