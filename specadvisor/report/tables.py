@@ -90,7 +90,7 @@ def _loads(rec: Recommendation) -> Table:
     )  # fmt: skip
     drafter = "" if curve is None else f" with {rec.schedule.drafter}"
     extra = curve.evaluation.extra_gpus if curve else 0
-    per_gpu = f" per GPU; tok/s of all, {extra} drafting ones a replica included" if extra else ""
+    per_gpu = f" per GPU; tok/s of all, with {extra} a replica that only draft" if extra else ""
     return Table(f"By load{drafter} (concurrent requests; gain in throughput{per_gpu})", columns, tuple(rows))
 
 

@@ -95,7 +95,9 @@ def test_gains_are_per_gpu_wherever_they_are_shown(small):
         whole = row["throughput_tok_s"] / plain_row.throughput_tok_s
         assert row["throughput_speedup"] == pytest.approx(whole / gpus)
         assert row["throughput_speedup"] <= 1.0
-    assert "gain in throughput per GPU; tok/s of all, 8 drafting ones" in " ".join(plain(recommendation_blocks(answer)).split())
+    assert "gain in throughput per GPU; tok/s of all, with 8 a replica that only draft" in " ".join(
+        plain(recommendation_blocks(answer)).split()
+    )
     table = small.sweep("eagle3", [4], [1], modifiers=["speculative-pipeline"])
     traced = small.explain("eagle3", 4, 1, modifiers=["speculative-pipeline"])
     assert float(table.throughput_speedup.iloc[0]) == pytest.approx(traced.throughput_speedup.mid)
