@@ -33,6 +33,14 @@ def test_family_states_everything(kind: str) -> None:
     assert facts.operating
 
 
+def test_research_families_are_those_that_no_engine_runs() -> None:
+    """They are priced by name only, so they are not ranked either."""
+    for kind, family in FAMILIES.items():
+        assert drafter_facts(kind).research is not family.ranked, kind
+        if drafter_facts(kind).research:
+            assert not any(load_engine(engine).supports(kind).supported for engine in ENGINES), kind
+
+
 def test_modifiers_state_everything() -> None:
     assert set(modifier_facts()) == set(MODIFIERS)
     for id_, facts in modifier_facts().items():
