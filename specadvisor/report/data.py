@@ -26,6 +26,7 @@ def recommendation_dict(rec: Recommendation) -> dict[str, Any]:
     )  # fmt: skip
     body = {name: plain(getattr(rec, name)) for name in names}
     body["acceptance_known"] = rec.acceptance_known
+    body["cannot_run"] = {name: list(curve.missing) for name, curve in rec.curves.items() if curve.missing}
     body["choices"] = {name: _choices(rec, curve) for name, curve in rec.curves.items()}
     return head | body
 
@@ -39,6 +40,7 @@ def _choices(rec: Recommendation, curve: Curve) -> list[dict[str, Any]]:
             "plateau": list(c.plateau),
             "cautious_k": c.cautious,
             "verdict": c.verdict,
+            "trial": c.trial,
         }
         for users, c in zip(rec.load.concurrency, curve.choices, strict=True)
     ]

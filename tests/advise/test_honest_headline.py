@@ -26,6 +26,7 @@ def test_a_modifier_that_no_engine_has_is_not_run(small, modifier):
     assert not any("vllm:" in line or "3 boots" in line for line in answer.measurement_plan)
     (row,) = answer.drafters
     assert row.availability == "cannot run here" and row.support.startswith("none: ")
+    assert list(answer.to_dict()["cannot_run"]) == [f"eagle3 + {modifier}"]
 
 
 @pytest.mark.parametrize("kind", ["hydra", "rest", "lookahead", "token_recycling"])
@@ -59,6 +60,7 @@ def test_an_expected_loss_is_said_in_the_same_line(small):
     assert one.curves["eagle3"].choices[0].trial
     assert one.headline[0].startswith("No k of eagle3 is expected to gain at concurrency 1; a trial of k = ")
     assert "Run " not in text(one)
+    assert one.to_dict()["choices"]["eagle3"][0]["trial"] and one.to_dict()["cannot_run"] == {}
 
 
 def test_tiers_that_are_expected_to_lose_are_marked(small):
