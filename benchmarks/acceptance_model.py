@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -20,9 +20,9 @@ import numpy as np
 from specadvisor.acceptance import from_cumulative, prior
 from specadvisor.acceptance.catalogue import Row, load_rows, load_sources
 from specadvisor.acceptance.estimate import estimate, without_sources
-from specadvisor.acceptance.posterior import fit_curve
 from specadvisor.acceptance.kinds import FAMILY_OF, fit_shapes
 from specadvisor.acceptance.levels import row_levels
+from specadvisor.acceptance.posterior import fit_curve
 from specadvisor.acceptance.rules import left_out
 from specadvisor.acceptance.shape import FLAT, KindShape
 from specadvisor.ids import resolve
@@ -90,28 +90,33 @@ def priors() -> None:
     rows = list(load_rows())
     out = left_out(rows)
     kept = [row for row in rows if row.id not in out]
-    by_kind: dict[str, list[tuple[float, bool, float, float]]] = defaultdict(list)
+    by_kind: dict[str, list[tuple[float, ...]]] = defaultdict(list)
     for source in sorted({row.source for row in kept}):
-        own = [row for row in kept if row.source == source]
-        rest = estimate([row for row in rows if row.source != source])
-        table = rest.table
-        factors = {kind: (factor, 0) for kind, factor in table.temperature.items()}
-        cells = [table.cells[row.kind, str(row.workload)] for row in own]
-        away = row_levels(own, table.shapes, factors) - np.array([cell.level for cell in cells])
-        for row, cell, distance in zip(own, cells, away, strict=True):
-            share = 1.0 / len(own)
-            inside = bool(abs(distance) <= Z80 * cell.level_sd)
-            by_kind[row.kind].append((float(distance), inside, share, cell.sigma / cell.level_sd))
-    print("   one vote per source; error of log(AL - 1), measured minus predicted; share inside the 80% interval")
-    print("   priors are for SPEED-Bench class loads: rows of papers' own harnesses are expected to lie above (bias > 0)")
+        rest = [row for row in rows if row.source != source]
+        for setting in sorted({row.setting for row in kept if row.source == source}):
+            own = [row for row in kept if row.source == source and row.setting == setting]
+            tables = [estimate(rest, setting=load).table for load in dict.fromkeys(("speed_bench", setting))]
+            factors = {kind: (factor, 0) for kind, factor in tables[0].temperature.items()}
+            levels = row_levels(own, tables[0].shapes, factors)
+            votes = Counter(row.kind for row in kept if row.source == source)
+            for row, level in zip(own, levels, strict=True):
+                cells = [table.cells[row.kind, str(row.workload)] for table in (tables[0], tables[-1])]
+                inside = [abs(level - cell.level) <= Z80 * cell.level_sd for cell in cells]
+                slope = cells[0].sigma / cells[0].level_sd
+                away = [float(level - cell.level) * slope for cell in cells]
+                by_kind[row.kind].append((*away, *inside, 1.0 / votes[row.kind]))
+    print("   one vote per source; error of log(AL - 1), measured minus predicted; share inside the 80% interval, predicted")
+    print("   for a SPEED-Bench class load, as a user's prior is, and for the row's own kind of load: rows of papers' own")
+    print("   harnesses lie above SPEED-Bench (bias > 0)")
+    print("                    SPEED-Bench class load        own kind of load")
     for kind, found in sorted(by_kind.items(), key=lambda item: FAMILY_OF[item[0]]):
-        d, inside, weight, slope = (np.array(column, dtype=float) for column in zip(*found, strict=True))
-        error = d * slope
-        rms = np.sqrt(np.average(error**2, weights=weight))
-        print(
-            f"   {kind:16s} bias {np.average(error, weights=weight):+5.2f}  rms {rms:4.2f}"
-            f"  inside {np.average(inside, weights=weight):4.0%}  rows {len(found):4d}  sources {weight.sum():3.0f}"
-        )
+        as_prior, own_load, inside, inside_own, weight = (np.array(column, dtype=float) for column in zip(*found, strict=True))
+        halves = [
+            f"bias {np.average(e, weights=weight):+5.2f}  rms {np.sqrt(np.average(e**2, weights=weight)):4.2f}"
+            f"  inside {np.average(i, weights=weight):4.0%}"
+            for e, i in ((as_prior, inside), (own_load, inside_own))
+        ]
+        print(f"   {kind:16s} {halves[0]}   {halves[1]}  rows {len(found):4d}  sources {weight.sum():3.0f}")
 
 
 def sweeps(path: Path) -> None:

@@ -74,7 +74,10 @@ def _priors(result: Estimate) -> str:
 
 
 def _effects(result: Estimate) -> str:
-    about = ("Standard deviations of the effects on the level, estimated by expectation maximisation.",)
+    about = (
+        "Standard deviations of the effects on the level, estimated by expectation maximisation; widened: the factor on the",
+        "deviation of a kind's level with which intervals hold 80% of the rows of sources left out, one vote per source.",
+    )
     return _table(about, ("effect", "sd"), list(result.effect_sd.items()))
 
 

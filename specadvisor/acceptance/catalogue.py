@@ -101,6 +101,19 @@ class Row:
         return np.asarray(s if self.hit_share is None else s * self.hit_share)
 
     @property
+    def conditional(self) -> FloatArray | None:
+        """a_1..a_n over all rounds, nan where not printed; None without a list of known kind.
+
+        Between gaps, shares of a cumulative list give no conditional ones: it must be complete.
+        """
+        if (s := self.survival) is not None:
+            before = np.concatenate(([1.0], s[:-1]))
+            return np.asarray(np.divide(s, before, out=np.full(s.size, np.nan), where=before > 0))
+        if self.positions_kind != "conditional" or not self.positions or self.hit_share is not None:
+            return None
+        return np.array([np.nan if a is None else a for a in self.positions])
+
+    @property
     def length(self) -> float | None:
         """AL over all rounds: as printed, or 1 + the sum of a list that covers k."""
         if self.printed_length is not None and self.hit_share is None:

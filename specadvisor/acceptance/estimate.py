@@ -44,8 +44,11 @@ def shipped_effect_sd() -> dict[str, float]:
     return {row["effect"]: float(row["sd"]) for row in read_table(profiles_dir() / "acceptance" / "effects.csv")}
 
 
-def estimate(rows: Iterable[Row], effect_sd: Mapping[str, float] | None = None, *, refit_effects: bool = False) -> Estimate:
-    """Shapes, temperature factors and levels from ``rows``.
+def estimate(
+    rows: Iterable[Row], effect_sd: Mapping[str, float] | None = None, *, refit_effects: bool = False,
+    setting: str = "speed_bench",
+) -> Estimate:  # fmt: skip
+    """Shapes, temperature factors and levels from ``rows``; a user's priors are those of ``setting`` speed_bench.
 
     The sizes of the effects are the shipped ones unless ``effect_sd`` is given or ``refit_effects`` asks for new ones.
     """
@@ -58,7 +61,7 @@ def estimate(rows: Iterable[Row], effect_sd: Mapping[str, float] | None = None, 
     factors = temperature_factors(temperature_pairs(rows))
     cells = [(kind, workload) for kind in DRAFTERS for workload in WORKLOADS]
     sd = None if refit_effects else effect_sd or shipped_effect_sd()
-    levels = predict_levels(kept, row_levels(kept, shapes, factors), cells, sd)
+    levels = predict_levels(kept, row_levels(kept, shapes, factors), cells, sd, setting)
     behind = rows_behind(kept)
     priors = {}
     for kind, workload in cells:

@@ -9,17 +9,20 @@ import numpy as np
 
 from specadvisor.acceptance.catalogue import Row
 from specadvisor.acceptance.least_squares import minimise
-from specadvisor.acceptance.rules import usable_lists
+from specadvisor.acceptance.lists import shape_lists, usable_lists
 from specadvisor.acceptance.shape import RATE, RATE_LOOKUP, SLOPE, KindShape
 from specadvisor.ids import DRAFTERS
 from specadvisor.ranges import FloatArray
 
+# Hydra and MLP heads see the tokens drafted before them, as sequential drafters do; Medusa's do not. Token recycling has
+# candidates after every token: no chance of a match comes first.
 FAMILIES = {
-    "sequential": ("eagle", "eagle2", "eagle3", "eagle3_1", "mtp", "draft_model"),
-    "heads": ("medusa", "hydra", "mlp_speculator"),
+    "sequential": ("eagle", "eagle2", "eagle3", "eagle3_1", "mtp", "draft_model", "hydra", "mlp_speculator"),
+    "independent heads": ("medusa",),
+    "recycled": ("token_recycling",),
     "block": ("dflash", "dflash2", "domino", "p_eagle", "pard"),
     "corrected block": ("dspark",),
-    "lookup": ("ngram", "suffix", "rest", "lookahead", "token_recycling"),
+    "lookup": ("ngram", "suffix", "rest", "lookahead"),
 }
 FAMILY_OF = {kind: family for family, kinds in FAMILIES.items() for kind in kinds}
 
@@ -40,13 +43,16 @@ def rate_of(kind: str) -> float:
     return RATE_LOOKUP if FAMILY_OF[kind] == "lookup" else RATE
 
 
-def intercept_of(s: FloatArray, rate: float = RATE) -> float:
-    """The intercept of the list s_1..s_n that fits its conditionals best, positions weighted by how often they matter."""
-    s = s[: max(3, int(np.sum(s > 0.02)))]
-    before = np.concatenate(([1.0], s[:-1]))
-    a = np.clip(s / before, 1e-3, 1 - 1e-3)
+def intercept_of(a: FloatArray, rate: float = RATE) -> float:
+    """The intercept that fits conditionals a_1..a_n (nan: not printed) best, positions weighted by how often they matter."""
+    printed = np.isfinite(a)
+    position = np.arange(a.size)
+    filled = np.interp(position, position[printed], a[printed])
+    before = np.concatenate(([1.0], np.cumprod(filled)[:-1]))
+    used = printed & (position < max(3, int(np.sum(before * filled > 0.02))))
+    a, before = np.clip(a[used], 1e-3, 1 - 1e-3), before[used]
     weight = np.sqrt(before)
-    steps = np.power(rate, np.arange(a.size))
+    steps = np.power(rate, position[used])
 
     def residuals(x: FloatArray) -> FloatArray:
         first, limit = 1 / (1 + np.exp(-x[0])), 1 / (1 + np.exp(-(x[1] + SLOPE * x[0])))
@@ -57,12 +63,16 @@ def intercept_of(s: FloatArray, rate: float = RATE) -> float:
 
 
 def fit_shapes(rows: Iterable[Row]) -> dict[str, KindShape]:
-    """Every kind's usual shape: its lists' intercepts, one vote per source, drawn to its family's and to flat."""
+    """Every kind's usual shape: its lists' intercepts, one vote per source, drawn to its family's and to flat.
+
+    Families without any printed list take those that lengths at several k make up.
+    """
+    rows = list(rows)
+    listed = {row.kind for row in usable_lists(rows)}
+    bare = [kind for members in FAMILIES.values() if listed.isdisjoint(members) for kind in members]
     intercepts: dict[str, list[tuple[float, str]]] = defaultdict(list)
-    for row in usable_lists(rows):
-        s = row.survival
-        assert s is not None
-        intercepts[row.kind].append((intercept_of(s, rate_of(row.kind)), row.source))
+    for found in shape_lists(rows, bare):
+        intercepts[found.kind].append((intercept_of(found.conditional, rate_of(found.kind)), found.source))
     shapes = {}
     for kind in DRAFTERS:
         own = intercepts.get(kind, [])

@@ -83,6 +83,10 @@ RULES = (
         keeps_list=True,
     ),
     Rule(
+        "pretrained_heads", "heads trained with the model from its start say nothing of heads added to a finished one",
+        _has("independent mtp heads"), keeps_list=True,
+    ),
+    Rule(
         "beyond_trained_depth", "a one-step MTP block used for more steps: its acceptance falls off the cliff",
         lambda row: "vanilla mtp" in row.drafter.lower() and (row.k or 0) > 1,
     ),
@@ -100,7 +104,7 @@ RULES = (
     ),
     Rule(
         "list_incomplete", "only some positions are printed and no length",
-        lambda row: bool(row.positions) and row.length is None,
+        lambda row: bool(row.positions) and row.length is None, keeps_list=True,
     ),
     Rule(
         "tree_not_convertible", f"length of a tree of unstated size or of fewer than {LEAST_NODES} nodes",
@@ -159,21 +163,6 @@ def temperature_pairs(rows: Iterable[Row]) -> list[Row]:
     rows = list(rows)
     out = left_out(rows)
     return [row for row in rows if out.get(row.id, "k_not_stated") in ("k_not_stated", "tree_not_convertible") and row.length]
-
-
-def usable_lists(rows: Iterable[Row]) -> list[Row]:
-    """Rows whose per-position list may shape a kind: complete, of known kind, three positions or more, real text.
-
-    A list that collapses at position 2 belongs to a drafter trained for one step and used for more (the cliff).
-    """
-    lists_stay = {rule.name for rule in RULES if rule.keeps_list} | set(DUPLICATES)
-    rows = list(rows)
-    out = left_out(rows)
-    return [
-        row for row in rows
-        if (s := row.survival) is not None and s.size >= 3 and out.get(row.id, "repeated") in lists_stay
-        and row.workload != "random" and s[1] > COLLAPSE * s[0]
-    ]  # fmt: skip
 
 
 def row_length(row: Row) -> float:

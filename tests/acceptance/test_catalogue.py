@@ -8,7 +8,9 @@ import pytest
 
 from specadvisor.acceptance.build_priors import build
 from specadvisor.acceptance.catalogue import load_rows, load_sources, read_rows, targets_by_kind
-from specadvisor.acceptance.rules import left_out, reasons, usable_lists
+from specadvisor.acceptance.kinds import intercept_of
+from specadvisor.acceptance.lists import shape_lists, usable_lists
+from specadvisor.acceptance.rules import left_out, reasons
 from specadvisor.data_files import profiles_dir
 from specadvisor.errors import InputError
 from specadvisor.ids import DRAFTERS, WORKLOADS
@@ -50,8 +52,24 @@ def test_lists_that_shape_the_kinds_never_increase() -> None:
     lists = usable_lists(load_rows())
     assert len(lists) > 35
     for row in lists:
-        assert row.survival is not None
-        assert np.all(np.diff(row.survival) <= 1e-9), row.id
+        assert row.survival is None or np.all(np.diff(row.survival) <= 1e-9), row.id
+
+
+def test_lists_with_gaps_and_lengths_at_several_k_shape_kinds_too() -> None:
+    """DFlash 2 blog: .883, .853, .8536 at 7, .8648 at 15 printed; four-token heads: AL 1.88, 2.57, 3.12 at k = 1, 2, 3."""
+    gapped = [row for row in usable_lists(load_rows()) if row.survival is None]
+    (flat,) = [row.conditional for row in gapped if row.kind == "dflash2" and row.drafter == "DFlash 2"]
+    assert flat is not None
+    assert np.isnan(flat[3])
+    assert intercept_of(flat) == pytest.approx(intercept_of(np.array([0.883, 0.853, 0.853, 0.853, 0.855])), abs=0.1)
+    heads = [found for found in shape_lists(load_rows(), ["medusa"]) if found.kind == "medusa"]
+    assert len(heads) == 3
+    np.testing.assert_allclose(heads[0].conditional, [0.88, 0.69 / 0.88, 0.55 / 0.69])
+    assert not [found for found in shape_lists(load_rows()) if found.kind == "medusa"]
+
+
+def test_a_newer_generation_is_filed_under_its_own_kind() -> None:
+    assert {row.kind for row in load_rows() if "EAGLE3.1" in row.drafter} == {"eagle3_1"}
 
 
 def test_the_shipped_tables_are_what_the_command_computes() -> None:
