@@ -210,7 +210,7 @@ class Advisor:
 
     def tuner(self, drafter: str | Drafter, concurrency: Sequence[int], context: int = 2048, **options: Any) -> Tuner:
         """An online choice of k that learns the acceptance while serving: ``observe`` and ``choose``."""
-        from specadvisor.advise.tuner import make_tuner
+        from specadvisor.advise.make_tuner import make_tuner
 
         return make_tuner(self, drafter, concurrency, context, **options)
 

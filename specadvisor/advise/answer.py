@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -74,7 +74,7 @@ def recommend(
         assumptions=_assumptions(deployment, load, found, top),
         measurement_plan=plan,
         excluded=found.excluded,
-        break_even=_break_even(deployment, load, plain, top, gpu_price, train_gpu_hours),
+        break_even=_break_even(deployment, load, plain, curves, gpu_price, train_gpu_hours),
         anchors=tuple(text for name, fix in fixes.items() for text in _anchor_notes(name, fix)),
         leaders=ahead,
         curves=curves,
@@ -158,23 +158,14 @@ def _assumptions(deployment: Deployment, load: Load, found: Candidates, top: Cur
 
 
 def _break_even(
-    deployment: Deployment, load: Load, plain: Baseline, top: Curve | None, price: float | None, hours: float | None
+    deployment: Deployment, load: Load, plain: Baseline, curves: Mapping[str, Curve], price: float | None, hours: float | None
 ) -> BreakEven | None:
-    """At the stated load where the drafter gains most money per hour: the largest one it still speeds up."""
-    if price is None or hours is None or top is None:
+    if price is None or hours is None:
         return None
     from specadvisor.advise.break_even import break_even
 
-    paying = [c for c, choice in enumerate(top.choices) if choice.k > 0 and choice.gain.mid > 1.0]
-    column = paying[-1] if paying else len(load.concurrency) - 1
-    choice = top.choices[column]
-    row = np.flatnonzero(top.evaluation.k.ravel() == max(choice.k, 1))[0]
-    speedup = top.evaluation.throughput_speedup
-    shape = np.broadcast_shapes(top.evaluation.k.shape, top.evaluation.concurrency.shape)
-    low, mid, high = (float(np.broadcast_to(v, shape)[row, column]) for v in (speedup.low, speedup.mid, speedup.high))
-    tok_s = float(np.broadcast_to(plain.throughput_tok_s, (1, len(load.concurrency)))[0, column])
-    gpus = deployment.ranks * deployment.dp
-    return break_even(top.name, load.concurrency[column], tok_s, Range(low, mid, high), gpus, price, hours)
+    tok_s = np.broadcast_to(plain.throughput_tok_s, (1, len(load.concurrency)))[0]
+    return break_even(curves, load, tok_s, deployment.ranks * deployment.dp, price, hours)
 
 
 def _anchor_notes(name: str, fix: Correction) -> list[str]:

@@ -1,15 +1,24 @@
-"""The measurements that would make the answer surer, with the commands that use them."""
+"""The measurements that would make the answer surer, with the commands that use them.
+
+A command runs as it is printed: in place of what is to be measured it has the values that are believed now, and an
+acceptance replaces what the command said of that drafter before.
+"""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 
 import numpy as np
 
+from specadvisor.advise.acceptance_input import split_drafter
 from specadvisor.advise.anchor import Correction
 from specadvisor.advise.recommendation import Curve, Load
 from specadvisor.advise.standing import TO_BE_TRAINED, availability, available
+from specadvisor.errors import InputError
 from specadvisor.step import Deployment
+
+YOURS = "then, with your own numbers after {}: "
 
 
 def measurement_plan(
@@ -28,6 +37,7 @@ def measurement_plan(
     engine, several = deployment.serving.id, len({c.drafter.kind for c in curves.values()}) > 1
     k, drafts = max(curve.choices[0].k, 1), _drafts(curve)
     counter, form = _counters(engine, curve, several)
+    again = YOURS.format("--acceptance") + with_acceptance(command, curve.drafter.kind, form)
     absent = not curve.acceptance_known and availability(curve.drafter) == TO_BE_TRAINED
     once = f"once {curve.name} is trained: " if absent else ""
     plan: list[str] = []
@@ -35,28 +45,29 @@ def measurement_plan(
         seen, at_hand = _counters(engine, other, several)
         plan.append(
             f"before you train {curve.name}: run {other.name} ({availability(other.drafter)}) with k = {_drafts(other)} on 200 "
-            f"of your own prompts, read {seen}, then: {command} --acceptance {at_hand}"
+            f"of your own prompts, read {seen}, {YOURS.format('--acceptance')}"
+            f"{with_acceptance(command, other.drafter.kind, at_hand)}"
         )
     if not curve.acceptance_known:
-        plan.append(
-            f"{once}run {curve.name} with k = {drafts} on 200 of your own prompts, read {counter}, then: {command} "
-            f"--acceptance {form}"
-        )
+        plan.append(f"{once}run {curve.name} with k = {drafts} on 200 of your own prompts, read {counter}, {again}")
     elif _share_of_acceptance(curve, k) > 0.5:
-        plan.append(f"acceptance makes most of the interval: more prompts at k = {drafts}, then {command} --acceptance {form}")
+        plan.append(f"acceptance makes most of the interval: more prompts at k = {drafts}, read {counter}, {again}")
     if correction is None:
         users = load.concurrency[0]
         named = f",drafter={curve.drafter.kind}" if several else ""
+        ratio = float(np.broadcast_to(curve.gains.throughput_speedup.mid, curve.gains.meets.shape)[curve.row(k), 0])
         plan.append(
             f"{once}measure throughput at concurrency {users} without speculation and with k = {k} (3 boots each, real "
-            f"prompts, graphs on in both), then: {command} --anchor concurrency={users},k={k},speedup=RATIO{named}"
+            f"prompts, graphs on in both), {YOURS.format('speedup=')}{command} --anchor "
+            f"concurrency={users},k={k},speedup={max(ratio, 0.01):.2f}{named}"
         )
     return tuple(plan)
 
 
 def _drafts(curve: Curve) -> int:
     """Draft tokens to measure acceptance with: beyond the chosen k, so that a longer one can be judged too."""
-    return min(curve.drafter.k_max, max(2 * max(curve.choices[0].k, 1), 5))
+    longest = max(2 * max(curve.choices[0].k, 1), 5)
+    return max(k for k in curve.drafter.allowed_k() if k <= longest)
 
 
 def _share_of_acceptance(curve: Curve, k: int) -> float:
@@ -70,12 +81,45 @@ def _share_of_acceptance(curve: Curve, k: int) -> float:
 
 def _counters(engine: str, curve: Curve, several: bool) -> tuple[str, str]:
     """(what the engine shows, how it is given to ``--acceptance``): with the drafter's kind where several are compared."""
+    drafts, survival = _drafts(curve), curve.survival
     counter, form = {
-        "vllm": (
-            "vllm:spec_decode_num_accepted_tokens_per_pos over vllm:spec_decode_num_drafts at /metrics", "cumulative:S1,S2,...",
-        ),
-        "sglang": ("the mean tokens per round (spec_accept_length in meta_info or the server log)", "al:AL@k"),
-        "tensorrt_llm": ("the acceptance rate in the request's performance metrics", "rate:RATE@k"),
-        "llama_cpp": ("the draft acceptance rate in the server log", "rate:RATE@k"),
-    }.get(engine, ("the mean tokens per round from the engine's counters", "al:AL@k"))  # fmt: skip
-    return counter, (f"{curve.drafter.kind}=" if several else "") + form.replace("@k", f"@{_drafts(curve)}")
+        "vllm": ("vllm:spec_decode_num_accepted_tokens_per_pos over vllm:spec_decode_num_drafts at /metrics", "cumulative"),
+        "sglang": ("the mean tokens per round (spec_accept_length in meta_info or the server log)", "al"),
+        "tensorrt_llm": ("the acceptance rate in the request's performance metrics", "rate"),
+        "llama_cpp": ("the draft acceptance rate in the server log", "rate"),
+    }.get(engine, ("the mean tokens per round from the engine's counters", "al"))
+    numbers = {
+        "cumulative": ",".join(f"{s:.2f}" for s in survival.extended(drafts)),
+        "al": f"{survival.acceptance_length(drafts):.2f}@{drafts}",
+        "rate": f"{survival.rate(drafts):.3f}@{drafts}",
+    }[form]
+    return counter, f"{curve.drafter.kind}=" * several + f"{form}:{numbers}"
+
+
+def with_acceptance(command: str, kind: str, statement: str) -> str:
+    """``command`` with ``statement`` in place of what it says of the acceptance of ``kind``."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return f"{command} --acceptance {shlex.quote(statement)}"
+    kept: list[str] = []
+    rest = iter(words)
+    for word in rest:
+        stated = next(
+            (word.removeprefix(flag) for flag in ("--acceptance=", "-a") if word.startswith(flag) and word != flag), None
+        )
+        if word in ("-a", "--acceptance"):
+            stated = next(rest, "")
+            if not _is_of(kind, stated):
+                kept += [word, stated]
+        elif stated is None or not _is_of(kind, stated):
+            kept.append(word)
+    return shlex.join([*kept, "--acceptance", statement])
+
+
+def _is_of(kind: str, stated: str) -> bool:
+    """Whether an acceptance on the command line is that of ``kind``; one without a name is of the only drafter."""
+    try:
+        return split_drafter(stated)[0] in ("", kind)
+    except InputError:
+        return False

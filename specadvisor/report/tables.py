@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from specadvisor.advise.recommendation import NO_DRAFTER, Recommendation
 from specadvisor.advise.wording import loads
 from specadvisor.report.blocks import Block, Lines, Table
@@ -31,7 +29,7 @@ def recommendation_blocks(rec: Recommendation, *, all_guidelines: bool = False) 
         blocks += [drafters_table(rec), needs_table(rec)]
     blocks.append(memory_table(rec))
     if rec.break_even:
-        blocks.append(_break_even(rec))
+        blocks.append(Lines("Is training one worth it", rec.break_even.sentences()))
     for title, lines in (
         ("Anchors", rec.anchors),
         ("Watch out", rec.warnings),
@@ -119,25 +117,6 @@ def guideline_table(trace: GuidelineTrace) -> Table:
     why = f"* binds: {trace.because}" if trace.binding else trace.because
     title = f"Guidelines at concurrency {trace.concurrency}, {trace.drafter} k = {trace.k} ({why})"
     return Table(title, ("", "k", "this case"), rows, ("", "this case"))
-
-
-def _break_even(rec: Recommendation) -> Lines:
-    even = rec.break_even
-    assert even is not None
-    text = (
-        f"training {even.drafter} for {even.train_gpu_hours:g} GPU hours costs {even.training_cost:,.0f}; at concurrency "
-        f"{even.concurrency} it saves {even.saved_per_million_tokens.mid:.3g} a million output tokens"
-    )
-    if not np.isfinite(even.tokens.mid):
-        return Lines("Is training one worth it", (text + ": it never pays.",))
-    high = f"{even.tokens.high:.2g}" if np.isfinite(even.tokens.high) else "never"
-    return Lines(
-        "Is training one worth it",
-        (
-            f"{text}: paid after {even.tokens.mid:.2g} tokens ({even.tokens.low:.2g} to {high}), "
-            f"{even.days.mid:.1f} days at full load.",
-        ),
-    )
 
 
 def explanation_blocks(e: Explanation) -> list[Block]:

@@ -160,19 +160,9 @@ def test_latency_ranks_by_time_per_token(small):
     assert [o.tpot_s for o in ranking] == sorted(o.tpot_s for o in ranking)
 
 
-def test_training_breaks_even_where_it_saves(small):
-    answer = small.recommend([8], drafters="eagle3", acceptance="al:2.4@3", gpu_price=2.0, train_gpu_hours=300)
-    even, gain = answer.break_even, answer.best.speedup.mid
-    plain = answer.plain[0].throughput_tok_s
-    saved_per_token = 2.0 / 3600 / plain * (1 - 1 / gain)
-    assert even.tokens.mid == pytest.approx(600 / saved_per_token)
-    assert even.tokens.low < even.tokens.mid < even.tokens.high
-    assert even.days.mid == pytest.approx(even.tokens.mid / (plain * gain) / 86400)
-
-
-def test_training_a_useless_drafter_never_pays(small):
-    answer = small.recommend([256], 512, 64, drafters="eagle3", acceptance="alpha:0.02", gpu_price=2.0, train_gpu_hours=300)
-    assert answer.break_even.tokens.mid == float("inf")
+def test_a_break_even_that_is_never_reached_is_null_in_json(small):
+    answer = small.recommend([256], 512, 64, drafters="dflash2", acceptance="alpha:0.02", gpu_price=2.0, train_gpu_hours=300)
+    assert answer.break_even.against[0].tokens.mid == float("inf")
     json.dumps(answer.to_dict(), allow_nan=False)
 
 
