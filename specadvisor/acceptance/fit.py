@@ -70,7 +70,8 @@ def fit_acceptance(
     if drafted is not None and accepted is None:
         raise InputError("drafted", drafted, "drafted together with accepted")
     kind = None if kind is None else resolve("drafter", kind)
-    usual = kind_shape(kind)
+    own = kind if hit is None else None  # a look-up's usual run starts with its chance of a match
+    usual = kind_shape(own)
     k_max = whole("k_max", k_max, 1, LARGEST_K)
     k = None if k is None else whole("k (draft tokens)", k, 1, LARGEST_K)
     if trained_depth is not None:
@@ -89,15 +90,15 @@ def fit_acceptance(
     elif steps is not None:
         curve = _agreeing(from_steps(steps, _needed(k, "steps")), rounds, "steps")
     elif lengths is not None:
-        curve = from_lengths(lengths, kind=kind, k_max=k_max)
+        curve = from_lengths(lengths, kind=own, k_max=k_max)
     elif rate is not None:
-        curve = from_rate(rate, _needed(k, "rate"), kind=kind, k_max=k_max)
+        curve = from_rate(rate, _needed(k, "rate"), kind=own, k_max=k_max)
     elif alpha is not None:
         curve = from_alpha(alpha, k_max)
     else:
         if drafted is None or accepted is None:
             raise InputError("counters", accepted, "accepted together with drafted")
-        curve = from_counts(accepted, drafted, rounds=rounds, k=k, kind=kind, k_max=k_max)
+        curve = from_counts(accepted, drafted, rounds=rounds, k=k, kind=own, k_max=k_max)
     high = curve.measured[1] if curve.measured else 1
     if k is not None and alpha is None and high > k:
         raise InputError("k (draft tokens)", k, f"at least the {high} drafts that {given[0]} covers")
@@ -105,8 +106,8 @@ def fit_acceptance(
         block_size = _block(block_size, kind, high)
     if curve.rounds is None and rounds is not None:
         curve = replace(curve, rounds=rounds, counted=curve.s[:high])
-    fit = fit_curve(curve, usual, kind, curve.rounds, k_max, block_size)
-    return fit if hit is None else replace(fit, survival=over_all_rounds(fit.survival, hit))
+    fit = fit_curve(curve, usual, own, curve.rounds, k_max, block_size)
+    return fit if hit is None else replace(fit, survival=over_all_rounds(fit.survival, hit), kind=kind)
 
 
 def _agreeing(curve: Survival, rounds: float | None, what: str) -> Survival:

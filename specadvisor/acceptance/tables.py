@@ -137,7 +137,8 @@ def model_lines(fit: AcceptanceFit, *, brief: bool = False) -> list[str]:
     lines = [flat if first == limit else f"a_j = {limit} + ({first} - {limit}) * {shape.rate:g}^(j-1)"]
     if shape.depth is not None and shape.cliff < 1:
         lines.append(f"past position {shape.depth}, the trained depth, times {shape.cliff:g}")
-    if not brief and (mix := fit.mixture) is not None:
+    by_chance = fit.kind in LOOKUPS or fit.survival.hit is not None
+    if not brief and not by_chance and (mix := fit.mixture) is not None:
         lines.append(f"as a mixture: {mix.share:.0%} easy rounds accept {mix.easy:.2f} a token, the others {mix.hard:.2f}")
     if (found := _hit(fit)) is not None:
         hit, k = found

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from specadvisor.acceptance import fit_acceptance
 from specadvisor.cli.app import main
 from tests.cli.test_acceptance_command import run
 
@@ -83,6 +84,7 @@ def test_a_lookup_shows_its_chance_of_a_match_and_its_length_given_one(
     _, out, _ = run(capsys, *stated)
     assert "P(hit) = 0.55" in out
     assert "AL(5) given a match = 4.59" in out
+    assert "easy rounds" not in out
     _, out, _ = run(capsys, *stated, "-f", "json")
     data = json.loads(out)
     assert data["rows"][4]["length"] == pytest.approx(2.96, abs=0.01)
@@ -98,6 +100,16 @@ def test_a_lookup_shows_its_chance_of_a_match_and_its_length_given_one(
     _, out, _ = run(capsys, "show", str(file), "-f", "csv")
     assert "length_given_match" in out
     assert ",0.5,3.1," in out
+
+
+def test_rounds_with_a_match_are_counted_without_the_chance_of_one() -> None:
+    """Before any data a lookup's usual run starts with its chance of a match; given one, positions start alike."""
+    few = fit_acceptance(histogram=[2, 2, 2, 4], kind="ngram", hit=0.4)
+    given_match = few.survival.conditional[0] / 0.4
+    assert few.kind == "ngram"
+    assert few.survival.rounds == 25
+    assert abs(given_match - few.survival.conditional[1]) < 0.1
+    assert few.survival.sigma > fit_acceptance(histogram=[2, 2, 2, 4]).survival.sigma
 
 
 def test_what_a_flat_fit_says(capsys: pytest.CaptureFixture[str]) -> None:
