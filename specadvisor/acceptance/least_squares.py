@@ -10,7 +10,7 @@ import numpy as np
 from specadvisor.ranges import FloatArray
 
 _STEP = 1e-5
-_SMALL = 1e-6
+_SMALL = 1e-5
 
 
 @dataclass(frozen=True, slots=True)

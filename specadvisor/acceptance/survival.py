@@ -46,10 +46,13 @@ class Survival:
         s = np.array(self.s, dtype=float)
         if s.ndim != 1 or not s.size:
             raise InputError("survival", s.tolist(), "a list with at least one probability")
-        if not np.all(np.isfinite(s)) or s.min() < -_SLACK or s.max() > 1 + _SLACK:
+        lowest, highest = float(s.min()), float(s.max())
+        if not (lowest >= -_SLACK and highest <= 1 + _SLACK):
             raise InputError("survival", s.tolist(), "probabilities between 0 and 1")
-        if np.any(np.diff(s) > _SLACK):
-            j = int(np.argmax(np.diff(s) > _SLACK)) + 2
+        rise = s[1:] - s[:-1]
+        steepest = float(rise.max()) if rise.size else 0.0
+        if steepest > _SLACK:
+            j = int(np.argmax(rise > _SLACK)) + 2
             raise InputError(
                 "survival", s.tolist(), "a list that never increases",
                 f"Position {j} is above position {j - 1}: a draft is only accepted if the one before it was. "
@@ -57,11 +60,13 @@ class Survival:
             )  # fmt: skip
         if not (np.isfinite(self.sigma) and self.sigma >= 0):
             raise InputError("sigma", self.sigma, "a number of at least 0")
-        s = np.minimum.accumulate(np.clip(s, 0.0, 1.0))
+        if lowest < 0 or highest > 1 or steepest > 0:
+            s = np.minimum.accumulate(np.clip(s, 0.0, 1.0))
         s.flags.writeable = False
         object.__setattr__(self, "s", s)
         if self.tail is None:
-            object.__setattr__(self, "tail", float(self.conditional[-1]))
+            before = float(s[-2]) if s.size > 1 else 1.0
+            object.__setattr__(self, "tail", float(s[-1]) / before if before > 0 else 0.0)
         elif not 0 <= self.tail <= 1:
             raise InputError("tail", self.tail, "a probability between 0 and 1")
 
