@@ -6,9 +6,11 @@ position's own, of which neighbours share a part. It is worth some ten rounds a 
 little is known and the counts decide afterwards, whatever shape they have. Counts are forgotten as new ones arrive.
 
 What is identifiable: counts by position (or the accepted drafts of single requests) determine a_1..a_k, and leave what
-lies beyond k to the prior and to trials. A sum over requests determines AL(k) at the k that ran and nothing else; sums at
-neighbouring k tell the positions apart. All counts are fitted together at every round: a filter that keeps only a mean
-and a covariance of the logits grows sure of positions it never saw apart, because sums are far from linear in them.
+lies beyond k to the prior and to trials. A sum over requests determines AL(k) at the k that ran; which positions make it
+up shows in sums at neighbouring k, and in how sums of few requests scatter from round to round (half its information is
+used: a change of text common to all requests scatters them, too). All counts are fitted together at every round: a
+filter that keeps only a mean and a covariance of the logits grows sure of positions it never saw apart, because sums are
+far from linear in them.
 """
 
 from __future__ import annotations
@@ -37,6 +39,8 @@ _LARGEST_SURPRISE = 6.0
 _WORTH_AFTER_CHANGE = 0.1
 # Rounds without drafts show nothing that could replace what is forgotten.
 _IDLE = 0.1
+# Requests up to which the scatter of sums is used, and the part of its information.
+_FEW, _SCATTER = 16.0, 0.5
 MOST_COUNTS = 1e9
 _LEAST_VARIANCE = 0.02
 _LARGEST_LOGIT = 8.0
@@ -45,8 +49,8 @@ ANEW = 60
 
 
 class PositionPosterior:
-    """``counts`` (4, k_max): rounds that reached position j and that passed it; requests' rounds at k of which only the sum
-    is known, and their accepted drafts. Not thread-safe.
+    """``counts`` (6, k_max): rounds that reached position j and that passed it; requests' rounds at k of which only the sum
+    is known, and their accepted drafts; rounds at k of few requests, and their squared deviations. Not thread-safe.
     """
 
     def __init__(self, prior: Survival, usual: KindShape, k_max: int, drift: float) -> None:
@@ -61,7 +65,7 @@ class PositionPosterior:
         self._precision = np.linalg.inv(covariance + _OWN_SPREAD**2 * np.eye(k_max))
         self._drift = drift
         self._weights = 2.0 * position + 1.0
-        self.counts = np.zeros((4, k_max))
+        self.counts = np.zeros((6, k_max))
         gain = float(prior.acceptance_length(REFERENCE_K)) - 1.0
         worth = prior.length_variance(REFERENCE_K) / max(gain * prior.sigma, 1e-3) ** 2
         reached = np.concatenate(([1.0], s[:-1]))
@@ -112,25 +116,36 @@ class PositionPosterior:
         self.counts[0, : reached.size] += reached
         self.counts[1, : passed.size] += passed
 
-    def see_sum(self, k: int, accepted: float, requests: float) -> None:
-        """``accepted`` drafts of ``requests`` requests' rounds at ``k``."""
+    def see_sum(self, k: int, accepted: float, requests: float, rounds: float = 1.0) -> None:
+        """``accepted`` drafts of ``requests`` requests' rounds at ``k``, together in ``rounds`` rounds."""
         self.counts[2, k - 1] += requests
         self.counts[3, k - 1] += accepted
+        if rounds == 1 and requests <= _FEW:
+            off = accepted / requests - float(_gains(_sigmoid(self._logits))[0][k - 1])
+            self.counts[4, k - 1] += 1.0
+            self.counts[5, k - 1] += requests * off**2
 
     def fit(self, most_steps: int = _MOST_STEPS) -> None:
         """The most likely logits given the counts (Fisher scoring from the last ones) and their covariance there."""
         if self.counts.max() > MOST_COUNTS:
             self.counts *= MOST_COUNTS / self.counts.max()
-        reached, passed, requests, accepted = self.counts
+        reached, passed, requests, accepted, rounds, squares = self.counts
         logits = self._logits
         for _ in range(most_steps):
             a = _sigmoid(logits)
             gains, slope = _gains(a)
             # Variance of a request's accepted drafts at k: sum (2j - 1) s_j - (sum s_j)^2.
-            variance = np.maximum(np.cumsum(self._weights * np.diff(gains, prepend=0.0)) - gains**2, _LEAST_VARIANCE)
+            moments = np.cumsum(self._weights * np.diff(gains, prepend=0.0))
+            variance = np.maximum(moments - gains**2, _LEAST_VARIANCE)
+            before = np.concatenate(([0.0], moments[:-1]))
+            # d log(variance) / d z_j; one round shows the logarithm of a variance with an error of sqrt(2).
+            scatter = np.tril((1.0 - a) * (moments[:, None] - before)) - 2.0 * gains[:, None] * slope
+            scatter /= variance[:, None]
             information = self._precision + (slope.T * (requests / variance)) @ slope
+            information += 0.5 * _SCATTER * (scatter.T * rounds) @ scatter
             information.flat[:: a.size + 1] += reached * a * (1.0 - a)
             pull = passed - reached * a + ((accepted - requests * gains) / variance) @ slope
+            pull += 0.5 * _SCATTER * (squares / variance - rounds) @ scatter
             self._covariance = np.linalg.inv(information)
             step = self._covariance @ (pull - self._precision @ (logits - self._usual))
             longest = float(np.abs(step).max())

@@ -103,9 +103,9 @@ class Tuner:
 
         ``per_position``: how many accepted the draft at position 1, 2, ..., k (vLLM:
         ``spec_decode_num_accepted_tokens_per_pos``); ``per_request``: accepted drafts of each request. Either shows which
-        position fails; the sums alone show AL at this k and leave that to the prior and to trials of other k (a sum over
-        one request is its own list). A round at k = 0 drafts nothing and need not be reported. Raises ``InputError`` for
-        what no round can be.
+        position fails. The sums alone show AL at this k and tell positions apart slowly, by trials of other k and by how
+        sums of few requests scatter, so report each round on its own (a sum over one request is its own list). A round at
+        k = 0 drafts nothing and need not be reported. Raises ``InputError`` for what no round can be.
         """
         load = number("concurrency", concurrency)
         k = whole("k", k, 0, self._k_max)
@@ -124,7 +124,7 @@ class Tuner:
             if seen.reached is not None and seen.passed is not None:
                 self._belief.see_positions(seen.reached, seen.passed)
             elif k > 0:
-                self._belief.see_sum(k, seen.accepted, seen.requests)
+                self._belief.see_sum(k, seen.accepted, seen.requests, elapsed)
             self._refresh()
 
     def choose(self, concurrency: float) -> int:

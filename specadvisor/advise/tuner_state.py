@@ -14,13 +14,13 @@ from specadvisor.ranges import FloatArray
 
 STATE_VERSION = 2
 LARGEST_COUNT = 1_000_000_000
-_ROWS = ("reached", "passed", "requests", "accepted")
+_ROWS = ("reached", "passed", "requests", "accepted", "rounds_of_sums", "squares")
 _SLACK = 1e-6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TunerState:
-    """``counts`` (4, k_max) as in ``position_posterior.py``; by load index: the k in use and the rounds since a trial."""
+    """``counts`` (6, k_max) as in ``position_posterior.py``; by load index: the k in use and the rounds since a trial."""
 
     counts: FloatArray
     rounds: int
@@ -58,7 +58,7 @@ def read_state(text: str, candidates: list[int], k_max: int, loads: int) -> Tune
 
 def _checked(state: dict[str, Any], candidates: list[int], k_max: int, loads: int) -> TunerState:
     counts = np.array([_numbers(row, state[row], k_max) for row in _ROWS])
-    reached, passed, requests, accepted = counts
+    reached, passed, requests, accepted = counts[:4]
     if np.any(passed > reached + _SLACK):
         raise ValueError("more rounds passed a position than reached it")
     if np.any(accepted > requests * np.arange(1, k_max + 1) + _SLACK):
