@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from specadvisor.calibration import driver
 from specadvisor.calibration.dependencies import extra_for_driver, missing_nvrtc
 from specadvisor.errors import InputError, SpecadvisorError
 
@@ -51,8 +52,16 @@ def _nvrtc() -> Any:
 
         nvrtc.nvrtcVersion()
     except (ImportError, RuntimeError) as error:
-        raise missing_nvrtc() from error
+        raise missing_nvrtc(_cuda_of_driver()) from error
     return nvrtc
+
+
+def _cuda_of_driver() -> int:
+    """The CUDA version of the driver, as ``cuDriverGetVersion`` counts (13000); 0 where none answers."""
+    try:
+        return int(driver.checked(driver.bindings().cuDriverGetVersion(), "Reading the driver's version"))
+    except (ImportError, RuntimeError, SpecadvisorError):
+        return 0
 
 
 def version() -> str:
@@ -65,12 +74,12 @@ def require_loadable(capability: int, cuda_driver_version: int) -> None:
     """Raise ``InputError`` where this NVRTC cannot build what the driver loads for such a GPU."""
     found = version()
     if 0 < cuda_driver_version // 1000 < int(found.partition(".")[0]):
-        driver = f"{cuda_driver_version // 1000}.{cuda_driver_version % 1000 // 10}"
+        wanted = f"{cuda_driver_version // 1000}.{cuda_driver_version % 1000 // 10}"
         hint = f"Update the driver, or: {extra_for_driver(cuda_driver_version)} and pip uninstall nvidia-cuda-nvrtc."
-        raise InputError("NVRTC", found, f"one for the CUDA {driver} of this driver", hint)
+        raise InputError("NVRTC", found, f"one for the CUDA {wanted} of this driver", hint)
     known = _nvrtc().nvrtcGetSupportedArchs()[1]
     if capability not in known:
-        raise InputError("NVRTC", found, f"one that knows sm_{capability}", f"Update it: {extra_for_driver()}.")
+        raise InputError("NVRTC", found, f"one that knows sm_{capability}", f"Update it: {extra_for_driver(cuda_driver_version)}.")
 
 
 def _log(nvrtc: Any, program: Any) -> str:

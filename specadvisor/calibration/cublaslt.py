@@ -15,6 +15,7 @@ from typing import Any
 from specadvisor.calibration.gemm_formats import BF16, SCALE_SCALAR, Recipe
 from specadvisor.errors import MissingDependency, SpecadvisorError
 
+VARIABLE = "SPECADVISOR_CUBLASLT"
 _COMPUTE_32F, _REAL_32F, _TRANSPOSED, _PLAIN = 68, 0, 1, 0
 # cublasLtMatmulDescAttributes_t
 _TRANSA, _TRANSB, _A_SCALE, _B_SCALE, _FAST_ACCUMULATION, _A_SCALE_MODE, _B_SCALE_MODE = 3, 4, 17, 18, 25, 31, 32
@@ -47,7 +48,7 @@ class _Heuristic(ctypes.Structure):
 
 
 def _find() -> str:
-    if path := os.environ.get("SPECADVISOR_CUBLASLT"):
+    if path := os.environ.get(VARIABLE):
         return path
     from cuda.pathfinder import load_nvidia_dynamic_lib
 
@@ -60,6 +61,17 @@ def _load(hint: str) -> tuple[ctypes.CDLL, str]:
         library = ctypes.CDLL(path)
     except (ImportError, RuntimeError, OSError) as error:
         raise MissingDependency("cuBLASLt", "measuring matrix products", hint) from error
+    try:
+        _declare(library)
+    except AttributeError as error:
+        named = f" or correct {VARIABLE}" if os.environ.get(VARIABLE) else ""
+        problem = f"{path} lacks cuBLASLt's functions: {hint or 'install cuBLASLt'}{named}"
+        raise MissingDependency("cuBLASLt", "measuring matrix products", problem) from error
+    return library, path
+
+
+def _declare(library: ctypes.CDLL) -> None:
+    """Argument types of every function used; ``AttributeError`` for a library that lacks one."""
     library.cublasLtGetVersion.restype = ctypes.c_size_t
     pointer, integer, size = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t
     handle_out, size_out, count_out = ctypes.POINTER(pointer), ctypes.POINTER(size), ctypes.POINTER(integer)
@@ -81,7 +93,6 @@ def _load(hint: str) -> tuple[ctypes.CDLL, str]:
     }
     for name, arguments in signatures.items():
         getattr(library, f"cublasLt{name}").argtypes = arguments
-    return library, path
 
 
 def library_version() -> str:

@@ -17,6 +17,7 @@ from specadvisor.calibration.driver import Device, is_stand_in
 from specadvisor.calibration.engine_run import measure_engine_section
 from specadvisor.calibration.gemm_bench import Operands, check_product, measure_products, open_library
 from specadvisor.calibration.gemm_formats import RECIPES
+from specadvisor.calibration.identify import check_name
 from specadvisor.calibration.operands import Bench
 from specadvisor.calibration.plan import GemmPoint, Plan, Section
 from specadvisor.calibration.rows import Row
@@ -62,7 +63,7 @@ def run_on_gpu(
     warm_up_s: float = WARM_UP_S,
 ) -> Run:
     """Measure every section of ``plan``; raises if a check fails or the machine did not hold still."""
-    run = Run(stand_in=is_stand_in())
+    run = Run(stand_in=is_stand_in(), notes=[*check_name(device.name, gpu), *plan.left_out])
     nvml_facts = nvml.facts(device.uuid)
     machine = Machine(device, engine, warm_up_s)
     try:
@@ -75,7 +76,9 @@ def run_on_gpu(
             run.rows += rows
             run.notes += notes
             if section.operator == "memory":
-                run.notes += quality.check_bandwidth(rows, gpu.memory_bytes_per_s, device.l2_bytes)
+                run.notes += quality.check_bandwidth(
+                    rows, gpu.memory_bytes_per_s, device.l2_bytes, part_of_gpu=bool(nvml_facts.get("mig"))
+                )
             clocks[section.name] = sampled.summary()
             done_s += section.seconds
             if i == len(plan.sections) // 2:

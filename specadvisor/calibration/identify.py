@@ -8,7 +8,7 @@ from dataclasses import replace
 from specadvisor.calibration.driver import Device
 from specadvisor.calibration.rows import Row
 from specadvisor.errors import InputError
-from specadvisor.hardware import load_gpu, match_local
+from specadvisor.hardware import datasheet, list_gpus, load_gpu, match_local
 from specadvisor.hardware.catalogue import unlisted_id
 from specadvisor.hardware.gpu import Gpu
 
@@ -27,16 +27,34 @@ _FLOPS_PER_CLOCK = (
 def identify(device: Device, named: str) -> tuple[Gpu, bool]:
     """(GPU, whether it is in the catalogue). ``named`` is what the user asked for, ``auto`` to go by the device's name.
 
-    A GPU outside the catalogue is described by its driver attributes, with peaks of its generation.
+    A GPU outside the catalogue is described by its driver attributes, with peaks of its generation. Raises ``InputError``
+    where the device is another GPU of the catalogue than the one named.
     """
     if named.lower() != "auto":
-        return load_gpu(named), True
+        gpu = load_gpu(named)
+        check_name(device.name, gpu)
+        return gpu, gpu.id in list_gpus()
     for memory_bytes in (device.memory_bytes, None):  # CUDA and NVML count reserved memory differently
         try:
             return load_gpu(match_local(device.name, memory_bytes).id), True
         except InputError:
             continue
     return unlisted(device), False
+
+
+def check_name(device_name: str, gpu: Gpu) -> list[str]:
+    """A note where nothing tells whether the open device is ``gpu``; raises ``InputError`` where it is another one.
+
+    ``device_name``: as the driver prints it; a MIG slice counts as its GPU.
+    """
+    name = device_name.partition(" MIG ")[0].strip()
+    if name.lower() in (known.lower() for known in (gpu.name, *gpu.nvml_names)):
+        return []
+    others = [o for o in map(datasheet, list_gpus()) if name.lower() in (known.lower() for known in o.nvml_names)]
+    if others and gpu.id in list_gpus():
+        accepted = " or ".join(o.id for o in others)
+        raise InputError("gpu", gpu.id, f"{accepted} or auto", f"This one is a {device_name}.")
+    return [f"the driver calls this GPU {device_name!r}, a name that {gpu.id} does not list: check that it is one"]
 
 
 def unlisted(device: Device) -> Gpu:

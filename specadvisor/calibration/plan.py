@@ -79,13 +79,15 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The sections in order of measurement."""
+    """The sections in order of measurement; ``other_s`` for checks, sentinels and fit; notes on what was ``left_out``."""
 
     sections: tuple[Section, ...]
+    other_s: float = 0.0
+    left_out: tuple[str, ...] = ()
 
     @property
     def seconds(self) -> float:
-        return sum(section.seconds for section in self.sections)
+        return self.other_s + sum(section.seconds for section in self.sections)
 
 
 def make_plan(

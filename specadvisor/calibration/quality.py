@@ -13,8 +13,9 @@ DRIFT_NOTE, DRIFT_LIMIT = 0.05, 0.25
 # Too short to tell a clock from a hiccup: its drift is only noted.
 SHORT = "graph node"
 NOISY_IQR = 0.03
-# Reading faster than the datasheet means a cache or a broken clock was timed; slower than this share, another load.
-FASTEST_SHARE, SLOW_SHARE = 1.15, 0.6
+# Shares of the datasheet's bandwidth. Faster means a cache or a broken clock was timed; less than half, another GPU or a load
+# that no fit can make up for; between these and the notes' limits something is unusual.
+FASTEST_SHARE, FAST_SHARE, SLOW_SHARE, SLOWEST_SHARE = 1.15, 1.05, 0.7, 0.5
 
 
 def check_drift(sentinels: Sequence[Mapping[str, float]]) -> list[str]:
@@ -33,26 +34,36 @@ def check_drift(sentinels: Sequence[Mapping[str, float]]) -> list[str]:
     return notes
 
 
-def check_bandwidth(rows: Sequence[Row], datasheet_bytes_per_s: float, last_level_bytes: float) -> list[str]:
-    """Compare the fastest read far past the cache with the datasheet; raises ``Unreliable`` where it is impossible."""
-    speeds = [
-        r.bytes / r.us * 1e6
-        for r in rows
-        if r.operator == "bandwidth" and r.format == "read" and r.bytes and r.bytes > 8 * last_level_bytes
-    ]  # fmt: skip
-    if not speeds or not datasheet_bytes_per_s:
-        return []
-    share = max(speeds) / datasheet_bytes_per_s
-    if share > FASTEST_SHARE:
-        raise Unreliable(
-            f"Memory reads run at {share:.0%} of the datasheet's bandwidth ({max(speeds) / 1e9:,.0f} GB/s), which cannot be: "
-            "the wrong GPU was named, or its clocks cannot be trusted. Nothing was written."
-        )
-    if share < SLOW_SHARE:
-        return [
-            f"memory reads reach only {share:.0%} of the datasheet's bandwidth: another load, MIG, or a lowered memory clock"
-        ]
-    return []
+def check_bandwidth(
+    rows: Sequence[Row], datasheet_bytes_per_s: float, last_level_bytes: float, part_of_gpu: bool = False
+) -> list[str]:
+    """Notes on the fastest read and copy far past the cache where they differ much from the datasheet.
+
+    Raises ``Unreliable`` for a speed that no such GPU has. ``part_of_gpu``: a MIG slice, which has part of the bandwidth.
+    """
+    notes: list[str] = []
+    for operator, what in (("bandwidth", "reads"), ("memory", "copies")):
+        sized = [r for r in rows if r.operator == operator and r.kernel in ("own", "copy", "") and r.bytes]
+        speeds = [r.bytes / r.us * 1e6 for r in sized if r.bytes and r.bytes > 8 * last_level_bytes]
+        if not speeds or not datasheet_bytes_per_s:
+            continue
+        share = max(speeds) / datasheet_bytes_per_s
+        seen = f"{share:.0%} of the datasheet's bandwidth ({max(speeds) / 1e9:,.0f} GB/s)"
+        if share > FASTEST_SHARE:
+            raise Unreliable(
+                f"Memory {what} run at {seen}, which cannot be: the wrong GPU was named, or its clocks cannot be trusted. "
+                "Nothing was written."
+            )
+        if share < SLOWEST_SHARE and not part_of_gpu:
+            raise Unreliable(
+                f"Memory {what} reach only {seen}: the wrong GPU was named, or another load holds its memory. Nothing was "
+                "written. Name the GPU with --gpu, stop other work on it and calibrate again."
+            )
+        if share > FAST_SHARE:
+            notes.append(f"memory {what} run at {seen}: check that the right GPU was named")
+        if share < SLOW_SHARE:
+            notes.append(f"memory {what} reach only {seen}: another load, MIG, or a lowered memory clock")
+    return notes
 
 
 def noise_notes(rows: Sequence[Row]) -> list[str]:

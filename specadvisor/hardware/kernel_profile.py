@@ -23,6 +23,7 @@ __all__ = [
 ]  # fmt: skip
 
 SCHEMA_VERSION = 1
+STAND_IN = "standin"  # how a test's profile names its GPU and source, letters only
 _TOP = {"schema_version", "gpu", "source", "entries", "datasheet", "conditions"}
 _ENTRY = {"operator", "format", "engine", "kernel", "state", "parameters", "error", "provenance"}
 
@@ -32,6 +33,7 @@ def load_kernel_profile(gpu: Gpu, path: str | Path | None = None) -> KernelProfi
 
     The user's file (``path``, else ``<user_dir>/kernels/<gpu>.json``) wins entry by entry: what it lacks comes from the
     shipped profile of this GPU. ``source`` of the result is ``user`` or ``shipped``.
+    Raises ``InputError`` for a file that belongs to another GPU or holds a test's invented times.
     """
     own, shipped = user_dir() / "kernels" / f"{gpu.id}.json", profiles_dir() / "kernels" / f"{gpu.id}.json"
     entries: list[KernelEntry] = []
@@ -39,10 +41,26 @@ def load_kernel_profile(gpu: Gpu, path: str | Path | None = None) -> KernelProfi
     source = "user" if path or own.is_file() else "shipped"
     if source == "user":
         calibration = str(path or own)
-        entries += (replace(entry, origin=USER) for entry in read_kernel_profile(calibration).entries)
+        entries += (replace(entry, origin=USER) for entry in _profile_of(gpu, Path(calibration)).entries)
     if shipped.is_file():
-        entries += read_kernel_profile(shipped).entries
+        entries += _profile_of(gpu, shipped).entries
     return KernelProfile(gpu.id, tuple(entries), source, family_defaults(gpu), calibration)
+
+
+def _profile_of(gpu: Gpu, path: Path) -> KernelProfile:
+    """The profile in the file, if it is that of ``gpu``: a copied or renamed file must not lend its times to another GPU."""
+    profile = read_kernel_profile(path)
+    spellings = (gpu.id, gpu.name, *gpu.aliases, *gpu.nvml_names)
+    away = f"Move {path} away, or measure this GPU: specadvisor calibrate --gpu {gpu.id}"
+    if STAND_IN in (_bare(profile.gpu), _bare(profile.source)):
+        raise InputError(f"{path.name}: source", "a test's stand-in with invented times", f"measurements of {gpu.id}", away)
+    if _bare(profile.gpu) not in map(_bare, spellings):
+        raise InputError(f"{path.name}: gpu", profile.gpu, gpu.id, away)
+    return profile
+
+
+def _bare(name: str) -> str:
+    return "".join(c for c in name.lower() if c.isalnum())
 
 
 def family_defaults(gpu: Gpu) -> tuple[KernelEntry, ...]:
@@ -116,10 +134,20 @@ def _entry(row: object, where: str) -> KernelEntry:
     median = _number(error["median"], 0.0, 10.0, f"{where}: error median")
     p90 = _number(error["p90"], 0.0, 100.0, f"{where}: error p90")
     parameters = _parameters(operator, row["parameters"], where)
+    provenance = _provenance(row.get("provenance", {}), where)
     text = {key: str(row.get(key, "")) for key in ("format", "engine", "kernel")}
     return KernelEntry(
-        operator, text["format"], text["engine"], parameters, state, median, p90, row.get("provenance", {}), text["kernel"]
+        operator, text["format"], text["engine"], parameters, state, median, p90, provenance, text["kernel"]
     )
+
+
+def _provenance(given: object, where: str) -> dict[str, Any]:
+    if not isinstance(given, dict):
+        raise InputError(f"{where}: provenance", given, 'an object such as {"source": "..."}', "Leave it out if unknown.")
+    for key, kind, text in (("dropped", dict, "an object of counts by reason"), ("warnings", list, "a list of texts")):
+        if not isinstance(given.get(key, kind()), kind):
+            raise InputError(f"{where}: provenance {key}", given[key], text)
+    return given
 
 
 def _parameters(operator: str, given: object, where: str) -> dict[str, float]:

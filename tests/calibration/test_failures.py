@@ -99,13 +99,36 @@ def test_impossible_bandwidth(failing: Failing) -> None:
 
 
 def test_drift(failing: Failing) -> None:
-    assert "sentinel" in failing(STAND_IN_SLOW="1.8").stderr
+    assert "sentinel" in failing(STAND_IN_SLOW="1.4").stderr
 
 
-def test_naming_another_gpu(failing: Failing) -> None:
-    done = failing("--gpu", "l40s")
+@pytest.mark.parametrize(
+    ("named", "name", "accepted"),
+    [("l40s", "NVIDIA H200", "h200_sxm"), ("h200_sxm", "NVIDIA H100 80GB HBM3", "h100_sxm")],
+)
+def test_naming_another_gpu(failing: Failing, named: str, name: str, accepted: str) -> None:
+    """Also one of the same compute capability."""
+    done = failing("--gpu", named, STAND_IN_NAME=name, STAND_IN_BYTES_PER_S="3e12")
+    assert done.returncode == 2
+    assert f"gpu: '{named}' cannot be used; accepted: {accepted} or auto. This one is a {name}." in done.stderr
+
+
+def test_another_compute_capability_under_an_unknown_name(failing: Failing) -> None:
+    done = failing("--gpu", "l40s", STAND_IN_NAME="NVIDIA Next")
     assert done.returncode == 2
     assert "compute capability 90" in done.stderr
+
+
+def test_half_the_bandwidth_is_not_the_named_gpu(failing: Failing) -> None:
+    done = failing("--gpu", "h200_sxm", STAND_IN_NAME="NVIDIA Next", STAND_IN_BYTES_PER_S="2e12")
+    assert done.returncode == 1
+    assert "the wrong GPU was named" in done.stderr
+
+
+def test_an_unknown_name_is_noted(stand_in: StandIn) -> None:
+    notes = measure(stand_in, "result = run().notes", STAND_IN_NAME="NVIDIA H200 Prototype")
+    assert "the driver calls this GPU 'NVIDIA H200 Prototype', a name that h200_sxm does not list" in notes[0]  # type: ignore[index]
+    assert measure(stand_in, "result = run().notes", STAND_IN_NAME="NVIDIA H200 MIG 1g.18gb") == []
 
 
 def test_a_place_that_cannot_be_written(stand_in: StandIn, tmp_path: Path) -> None:
@@ -234,14 +257,23 @@ def test_little_free_memory_skips_what_does_not_fit(stand_in: StandIn) -> None:
     assert "GEMM bf16 10240x8192: the weight does not fit into free memory, not measured" in notes
 
 
-def test_without_nvrtc_the_extra_is_named(stand_in: StandIn) -> None:
+@pytest.mark.parametrize(("driver", "extra"), [("13000", "[gpu]'"), ("12080", "[gpu-cu12]'")])
+def test_without_nvrtc_the_extra_for_this_driver_is_named(stand_in: StandIn, driver: str, extra: str) -> None:
     text = (
         "import sys\nfrom specadvisor.errors import MissingDependency\n"
         "sys.modules['cuda.bindings.nvrtc'] = None\n"
         "from specadvisor.calibration import compiler\n"
         "try:\n    compiler.version(); result = ''\nexcept MissingDependency as error:\n    result = str(error)"
     )
-    assert "pip install 'specadvisor[gpu]'" in str(stand_in.python(text))
+    assert str(stand_in.python(text, STAND_IN_DRIVER=driver)).endswith(f"pip install 'specadvisor{extra}")
+
+
+def test_a_foreign_library_is_not_cublaslt(stand_in: StandIn) -> None:
+    code = "r = run(); result = [sorted({x.operator for x in r.rows}), r.notes]"
+    foreign = str(stand_in.libraries / "libnvidia-ml.so.1")
+    operators, notes = measure(stand_in, code, SPECADVISOR_CUBLASLT=foreign)  # type: ignore[misc]
+    assert operators == ["launch"]
+    assert f"{foreign} lacks cuBLASLt's functions" in notes[0] and "correct SPECADVISOR_CUBLASLT" in notes[0]
 
 
 def test_interrupt_leaves_nothing(stand_in: StandIn, tmp_path: Path) -> None:

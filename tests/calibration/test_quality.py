@@ -24,13 +24,25 @@ def reads(gb_per_s: float, size: int = 1 << 30) -> list[Row]:
     return [Row("bandwidth", "read", size / gb_per_s / 1e3, bytes=size)]
 
 
+def copies(gb_per_s: float, size: int = 1 << 30) -> list[Row]:
+    return [Row("memory", "any", size / gb_per_s / 1e3, kernel="copy", bytes=size)]
+
+
 def test_bandwidth_against_the_datasheet() -> None:
     assert quality.check_bandwidth(reads(4400), 4.8e12, 50e6) == []
-    assert "only 50%" in quality.check_bandwidth(reads(2400), 4.8e12, 50e6)[0]
+    assert "reads reach only 60%" in quality.check_bandwidth(reads(2880), 4.8e12, 50e6)[0]
+    assert "reads run at 110%" in quality.check_bandwidth(reads(5280), 4.8e12, 50e6)[0]
+    assert "copies reach only 63%" in quality.check_bandwidth([*reads(4400), *copies(3024)], 4.8e12, 50e6)[0]
     with pytest.raises(Unreliable, match="cannot be"):
         quality.check_bandwidth(reads(6000), 4.8e12, 50e6)
     # a read that the cache holds says nothing about memory
     assert quality.check_bandwidth(reads(9000, 1 << 25), 4.8e12, 50e6) == []
+
+
+def test_less_than_half_the_bandwidth_is_another_gpu_unless_it_is_a_slice() -> None:
+    with pytest.raises(Unreliable, match="copies reach only 44%"):
+        quality.check_bandwidth([*reads(4400), *copies(2112)], 4.8e12, 50e6)
+    assert len(quality.check_bandwidth(reads(600), 4.8e12, 50e6, part_of_gpu=True)) == 1
 
 
 def test_noise_is_reported_per_operator() -> None:
