@@ -187,10 +187,10 @@ def _rivals(curve: Curve, curves: Mapping[str, Curve], load: Load, found: Sequen
     if ahead:
         lines.append("Another drafter expects more at some loads (Best drafter by load); one server runs one drafter.")
     if group := _indistinguishable(curve, curves):
-        named = "; ".join(f"{c.name} {times(c.choices[0].gain)}, {origin(c)}" for c in group)
+        named = ", ".join(c.name for c in group)
         lines.append(
-            f"{curve.name}, {times(curve.choices[0].gain)}, is not distinguishable at concurrency {load.concurrency[0]} from "
-            f"{len(group)} other{'s' if len(group) > 1 else ''}: {named}."
+            f"{curve.name} is not distinguishable at concurrency {load.concurrency[0]} from "
+            f"{len(group)} other{'s' if len(group) > 1 else ''}: {named} (Drafters compared)."
         )
     return lines
 
