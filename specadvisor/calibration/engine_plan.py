@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from importlib.util import find_spec
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from specadvisor.calibration.collectives import ALL_REDUCES, NCCL
 from specadvisor.calibration.engine_attention import KERNELS, EngineKernel
 from specadvisor.calibration.engine_moe import MOE_KERNELS, MoePoint
 from specadvisor.calibration.engine_weights import W4A16_KERNELS
-from specadvisor.calibration.plan import GemmPoint, Plan, Section
+from specadvisor.calibration.plan import RANKS, Chunk, GemmPoint, Plan, plan_within
 
 _POINT_S, _SETUP_S, _PROCESSES_S = 0.15, 3.0, 25.0
+# As ``plan.RANKS``: ranks of our own attention where the engine's is timed (a few steps to see the tiles, the rest last), of
+# 4-bit weights, mixtures, and of all-reduce: the engine's own over most GPUs first, the others at the very end.
+_STAND_IN_RANKS = {"attention bf16": (6.5, 18.0, 19.0), "attention fp8": (20.0, 21.0, 22.0)}
+_WEIGHTS, _MOE, _ALL_REDUCE, _MORE_ALL_REDUCE = 11.0, 11.5, 4.5, 23.0
 W4A16_ROWS = (1, 4, 8, 16, 17, 32, 64, 65, 128, 256)
 W4A16_SHAPES = ((4096, 16384), (16384, 4096), (8192, 8192))
 MOE_POINTS = tuple(
@@ -57,29 +62,35 @@ def attention_kernel(engine: str, capability: int, kv_format: str = "bf16") -> E
 
 
 def with_engine_sections(plan: Plan, engine: str, capability: int, quick: bool = False) -> Plan:
-    """``plan`` and what the installed packages of ``engine`` add to it."""
-    sections = list(plan.sections)
-    points = {s.name: s.points for s in plan.sections}
+    """``plan`` and what the installed packages of ``engine`` add to it, within the same time."""
+    chunks = list(plan.chunks)
     for kv_format in ("bf16", "fp8"):
-        here = points.get(f"attention {kv_format}", ())
-        if here and attention_kernel(engine, capability, kv_format):
-            splitting = tuple(p for p in here if p.split)
-            sections.append(_section(f"engine attention {kv_format}", splitting))
-    if quick:
-        return Plan(tuple(sections))
+        name = f"attention {kv_format}"
+        own = [(i, chunk) for i, chunk in enumerate(chunks) if chunk.section == name]
+        if not own or not attention_kernel(engine, capability, kv_format):
+            continue
+        for tier, (i, chunk) in enumerate(own):
+            setup_s = _SETUP_S if tier == 0 else 0.0
+            chunks.append(Chunk(RANKS[name][tier], f"engine {name}", "engine", chunk.points, _POINT_S, setup_s))
+            chunks[i] = replace(chunk, rank=_STAND_IN_RANKS[name][tier])
+    if not quick:
+        chunks += _more_chunks(engine, capability)
+    return plan_within(chunks, plan.limit_s, plan.other_s) if plan.chunks else plan
+
+
+def _more_chunks(engine: str, capability: int) -> list[Chunk]:
+    chunks = []
     if chosen(W4A16_KERNELS, engine, capability):
         weights = tuple(GemmPoint("w4a16", m, n, k) for n, k in W4A16_SHAPES for m in W4A16_ROWS)
-        sections.append(_section("engine w4a16", weights))
+        chunks.append(Chunk(_WEIGHTS, "engine w4a16", "engine", weights, _POINT_S, _SETUP_S))
     if chosen(MOE_KERNELS, engine, capability):
-        sections.append(_section("engine moe", MOE_POINTS))
+        chunks.append(Chunk(_MOE, "engine moe", "engine", MOE_POINTS, _POINT_S, _SETUP_S))
     if installed("torch") and (gpus := _visible_gpus()) > 1:
-        runs = tuple((name, ranks) for ranks in _groups(gpus) for name in _reducers(engine))
-        sections.append(Section("all-reduce", "engine", runs, len(runs) * _PROCESSES_S))
-    return Plan(tuple(sections))
-
-
-def _section(name: str, points: tuple[Any, ...]) -> Section:
-    return Section(name, "engine", points, len(points) * _POINT_S + _SETUP_S)
+        runs = tuple((name, ranks) for name in _reducers(engine) for ranks in reversed(_groups(gpus)))
+        chunks.append(Chunk(_ALL_REDUCE, "all-reduce", "engine", runs[:1], _PROCESSES_S))
+        if len(runs) > 1:
+            chunks.append(Chunk(_MORE_ALL_REDUCE, "all-reduce", "engine", runs[1:], _PROCESSES_S))
+    return chunks
 
 
 def _groups(gpus: int) -> tuple[int, ...]:

@@ -15,7 +15,7 @@ from specadvisor.calibration.operands import Bench
 from specadvisor.calibration.plan import GemmPoint
 from specadvisor.calibration.reference import from_bf16, relative_error
 from specadvisor.calibration.rows import Row, row
-from specadvisor.calibration.timing import Effort, measure
+from specadvisor.calibration.timing import COLD_FACTOR, Effort, measure
 
 # At these M the other proposals of the heuristic are timed too: what autotuning would gain.
 AUTOTUNE_ROWS = (1, 64, 256)
@@ -36,10 +36,12 @@ class Operands:
 
     def __init__(self, bench: Bench, recipe: Recipe, max_m: int, n: int, k: int, sets: int) -> None:
         weight_bytes, input_bytes = int(n * k * recipe.element_bytes), int(max_m * k * recipe.element_bytes)
-        self.weights = [bench.allocate(weight_bytes) for _ in range(sets)]
+        stride = -(-weight_bytes // 256) * 256  # one allocation: a thousand small ones take longer than the measurement
+        first = bench.allocate(stride * sets)
+        self.weights = [first + i * stride for i in range(sets)]
         self.x, self.y = bench.allocate(input_bytes), bench.allocate(max_m * n * 2)
         self.weight_scale, self.input_scale = _scales(bench, recipe, n, k, True), _scales(bench, recipe, max_m, k, False)
-        for pointer, size in [*((w, weight_bytes) for w in self.weights), (self.x, input_bytes)]:
+        for pointer, size in ((first, stride * sets), (self.x, input_bytes)):
             if recipe.data_type == BF16:
                 bench.fill_bf16(pointer, size, 0.25)
             else:
@@ -92,6 +94,11 @@ def measure_products(
             for _ in ms:
                 step()
             continue
+        if sets > 1 and (sets - 1) * n * k * recipe.element_bytes < COLD_FACTOR * bench.device.l2_bytes:
+            notes.append(
+                f"GEMM {recipe.format} {n}x{k}: {sets} copies are less than {COLD_FACTOR:.0f} times the L2 cache, so some "
+                "reads hit it"
+            )
         with bench.scratch():
             operands = Operands(bench, recipe, recipe.padded(max(ms)), n, k, sets)
             for m in ms:

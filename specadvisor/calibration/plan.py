@@ -1,93 +1,57 @@
-"""What a calibration measures and about how long it takes; needs no GPU."""
+"""What a calibration measures, in which order of worth, and about how long it takes; needs no GPU.
+
+A plan keeps to its promise (``FULL_S``, ``QUICK_S``) whatever is asked of it: ``RANKS`` say what comes first.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from specadvisor.calibration.attention_kernel import HEAD_DIMS
 from specadvisor.calibration.gemm_formats import RECIPES, recipes_for
+from specadvisor.calibration.plan_types import KV_HEADS, AttentionPoint, Chunk, GemmPoint, Plan, Section, plan_within, tiers
 from specadvisor.errors import InputError, nearest
 
 if TYPE_CHECKING:
     from specadvisor.model.architecture import Architecture
 
+__all__ = [
+    "AttentionPoint", "Chunk", "GemmPoint", "Plan", "Section", "make_plan", "memory_sizes", "model_shapes", "plan_within",
+]  # fmt: skip
+
 # Both sides of every tile edge: a step between two distant M is what a sparse table misses.
 ROWS = (1, 2, 4, 8, 12, 16, 17, 24, 32, 33, 48, 64, 65, 96, 128, 129, 192, 256, 257, 384, 512, 513, 768, 1024)
+EDGE_ROWS = (1, 1024, 16, 17, 64, 65, 128, 129, 32, 33, 256, 257, 512, 513, 8)
 FEW_ROWS = (1, 4, 16, 17, 64, 65, 128, 129, 256, 257, 512, 1024)
-QUICK_ROWS = (1, 8, 16, 17, 64, 128, 129, 256, 1024)
+QUICK_ROWS = (1, 8, 16, 17, 64, 128, 129, 256, 1024)  # on a processor
+CORE_ROWS = (1, 16, 64, 256, 1024)
 # (outputs, inputs): skinny, square, wide and deep, so that floor, bandwidth, peak and the walk along K can be told apart.
-SHAPES = ((3072, 4096), (10240, 8192), (4096, 16384), (16384, 4096), (28672, 4096))
-QUICK_SHAPES = ((10240, 8192), (4096, 16384))
+SHAPES = ((10240, 8192), (4096, 16384), (3072, 4096), (16384, 4096), (28672, 4096))
+QUICK_SHAPES = SHAPES[:2]
 MAX_PACKED_ROWS = 512
-KV_HEADS = 8
 
+FULL_S, QUICK_S = 60.0, 15.0
+# Checks, three rounds of sentinels, fit and files.
+OTHER_S, QUICK_OTHER_S = 6.0, 4.5
 # Seconds, as planned for a datacentre GPU: a point stops as soon as its samples agree, so these err on the long side.
 _POINT_S = {"gemm": 0.09, "attention": 0.11, "memory": 0.12, "launch": 0.1}
 _SETUP_S = {"gemm": 0.25, "attention": 0.55, "memory": 0.3, "launch": 0.1}
-
-
-@dataclass(frozen=True, slots=True)
-class GemmPoint:
-    """One matrix product y[m, n] = x[m, k] W[n, k]^T."""
-
-    format: str
-    m: int
-    n: int
-    k: int
-
-
-@dataclass(frozen=True, slots=True)
-class AttentionPoint:
-    """One verify step: ``batch`` sequences of ``query_tokens`` new tokens on ``context`` keys.
-
-    ``group`` query heads share a KV head. ``split`` False forces one pass along the cache per block, as FlashAttention-2
-    does for several query tokens. ``page_size`` 0 is a contiguous cache, ``tile_rows`` 0 the tile that fits the rows.
-    """
-
-    batch: int
-    query_tokens: int
-    context: int
-    group: int
-    kv_heads: int = KV_HEADS
-    head_dim: int = 128
-    kv_format: str = "bf16"
-    split: bool = True
-    page_size: int = 0
-    tile_rows: int = 0
-
-    @property
-    def rows(self) -> int:
-        return self.query_tokens * self.group
-
-    @property
-    def cache_bytes(self) -> int:
-        """Bytes of K and V together."""
-        return self.batch * self.context * self.kv_heads * self.head_dim * 2 * (1 if self.kv_format == "fp8" else 2)
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """Points that are measured together, and the seconds planned for them."""
-
-    name: str
-    operator: str
-    points: tuple[Any, ...]
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """The sections in order of measurement; ``other_s`` for checks, sentinels and fit; notes on what was ``left_out``."""
-
-    sections: tuple[Section, ...]
-    other_s: float = 0.0
-    left_out: tuple[str, ...] = ()
-
-    @property
-    def seconds(self) -> float:
-        return self.other_s + sum(section.seconds for section in self.sections)
+# Who gets time first, lowest rank first; a tuple holds the tiers of a section. Attention: a few steps, the whole ladder of
+# query tokens, other places. Where the engine's own attention is timed, our stand-in has the ranks of ``engine_plan``.
+RANKS: dict[str, tuple[float, ...]] = {
+    "machine": (0.0,),
+    "first format": (1.0, 6.0, 12.0),
+    "first format, a model's shapes": (1.0, 1.5, 12.0),
+    "second format": (3.0, 8.0, 13.0),
+    "other format": (7.0, 8.5, 14.0),
+    "attention bf16": (2.0, 4.0, 5.0),
+    "attention fp8": (7.5, 9.0, 10.0),
+    "attention unsplit": (15.0,),
+    "attention paged": (16.0,),
+    "head dims": (17.0,),
+}
 
 
 def make_plan(
@@ -103,43 +67,73 @@ def make_plan(
     Raises ``InputError`` for a GPU that is too old, a format that is not measured on such a GPU, and for a ``tp`` that does
     not divide the heads.
     """
-    available = [r.format for r in recipes_for(compute_capability)]
-    if not available:  # the kernels copy with cp.async and multiply in bf16
-        raise InputError("gpu", f"sm_{compute_capability}", "compute capability 8.0 (Ampere) or newer")
     formats = None if formats is None else list(formats)
-    known = [recipe.format for recipe in RECIPES]
-    for name in formats or ():
-        if name not in known or not set(available) & set(formats or ()):
-            raise InputError("GEMM format", name, ", ".join(available), nearest(name, available))
+    wanted = _formats(compute_capability, quick and model is None, formats)
     if model is not None:
         model.check_tp(tp)
     elif tp < 1:
         raise InputError("tp", tp, "1 or more")
-    wanted = [f for f in available if formats is None or f in set(formats)]
-    if quick and model is None and formats is None:
-        wanted = wanted[:2]
-    sections = [
-        _section("bandwidth", "memory", memory_sizes(quick)),
-        _section("launch floor", "launch", (None,) * (2 if quick else 4)),
+    machine = RANKS["machine"][0]
+    chunks = [
+        _chunk(machine, "bandwidth", "memory", memory_sizes(quick), 1),
+        _chunk(machine, "launch floor", "launch", tuple(range(2 if quick else 4)), 1),
     ]
     shapes = model_shapes(model, tp) if model else (QUICK_SHAPES if quick else SHAPES)
     for i, name in enumerate(wanted):
-        rows = QUICK_ROWS if quick else (ROWS if i == 0 else FEW_ROWS)
-        points = tuple(GemmPoint(name, m, n, k) for n, k in (shapes if i == 0 else shapes[:4]) for m in rows)
-        sections.append(_section(f"GEMM {name}", "gemm", points, setups=len(shapes)))
-    for name, attention in attention_points(quick, model, tp).items():
-        variants = len({(p.head_dim, p.kv_format, min(p.rows, 65) // 17) for p in attention})
-        sections.append(_section(name, "attention", attention, setups=variants))
-    return Plan(tuple(sections))
+        position = i if formats is None else min(i, 1)  # a format that was asked for by name is no "other"
+        chunks += gemm_chunks(name, position, shapes, quick, own_shapes=model is not None)
+    for name, wanted_tiers in attention_tiers(quick, model, tp).items():
+        done: set[Any] = set()
+        for rank, points in zip(RANKS[name], tiers(*wanted_tiers), strict=False):
+            variants = {(p.head_dim, p.kv_format, min(p.rows, 65) // 17) for p in points} - done
+            done |= variants
+            if points:
+                chunks.append(_chunk(rank, name, "attention", points, len(variants)))
+    return plan_within(chunks, QUICK_S if quick else FULL_S, QUICK_OTHER_S if quick else OTHER_S)
 
 
-def _section(name: str, operator: str, points: tuple[Any, ...], setups: int = 1) -> Section:
-    return Section(name, operator, points, round(len(points) * _POINT_S[operator] + setups * _SETUP_S[operator], 2))
+def _formats(compute_capability: int, first_two: bool, formats: list[str] | None) -> list[str]:
+    available = [r.format for r in recipes_for(compute_capability)]
+    if not available:  # the kernels copy with cp.async and multiply in bf16
+        raise InputError("gpu", f"sm_{compute_capability}", "compute capability 8.0 (Ampere) or newer")
+    known = [recipe.format for recipe in RECIPES]
+    for name in formats or ():
+        if name not in known or not set(available) & set(formats or ()):
+            raise InputError("GEMM format", name, ", ".join(available), nearest(name, available))
+    if formats is None:
+        return available[:2] if first_two else available
+    return [f for f in available if f in set(formats)]
+
+
+def _chunk(rank: float, section: str, operator: str, points: tuple[Any, ...], setups: int) -> Chunk:
+    return Chunk(rank, section, operator, points, _POINT_S[operator], setups * _SETUP_S[operator])
+
+
+def gemm_chunks(format: str, position: int, shapes: tuple[tuple[int, int], ...], quick: bool, own_shapes: bool) -> list[Chunk]:
+    """Both sides of every tile edge on the first shape and a few M on the second; then the other shapes; then finer M.
+
+    ``position`` of the format: the first one gets all of ``ROWS``, the others at most four shapes.
+    """
+    first_format = "first format, a model's shapes" if own_shapes else "first format"
+    ranks = RANKS[(first_format, "second format", "other format")[min(position, 2)]]
+    shapes = shapes if position == 0 else shapes[:4]
+    second, finer = (CORE_ROWS, ()) if quick else (FEW_ROWS, ROWS if position == 0 else ())
+
+    def points(some: Iterable[tuple[int, int]], rows: tuple[int, ...]) -> list[GemmPoint]:
+        return [GemmPoint(format, m, n, k) for n, k in some for m in rows]
+
+    first, others, rest = tiers(
+        [*points(shapes[:1], EDGE_ROWS), *points(shapes[1:2], CORE_ROWS)],
+        points(shapes[2:], second),
+        [*points(shapes[1:2], second), *points(shapes, finer)],
+    )
+    found = zip(ranks, (first, others, rest), (len(shapes[:2]), len(shapes[2:]), 0), strict=True)
+    return [_chunk(rank, f"GEMM {format}", "gemm", some, setups) for rank, some, setups in found if some]
 
 
 def memory_sizes(quick: bool) -> tuple[int, ...]:
     """Bytes read in one call: through the last-level cache and far past it, so that both plateaus show."""
-    return tuple(2**p for p in ((24, 26, 27, 28, 29, 30, 31) if quick else (20, 22, 24, 25, 26, 27, 28, 29, 30, 31)))
+    return tuple(2**p for p in ((24, 26, 28, 30, 31) if quick else (20, 22, 24, 25, 26, 27, 28, 29, 30, 31)))
 
 
 def model_shapes(model: Architecture, tp: int = 1) -> tuple[tuple[int, int], ...]:
@@ -158,43 +152,41 @@ def model_shapes(model: Architecture, tp: int = 1) -> tuple[tuple[int, int], ...
     return tuple(usable[:8])
 
 
-def attention_points(quick: bool, model: Architecture | None = None, tp: int = 1) -> dict[str, tuple[AttentionPoint, ...]]:
-    """Section name -> points. With ``model``: its group size, KV heads on the rank and head dimension instead of the grid's."""
+def attention_tiers(
+    quick: bool, model: Architecture | None = None, tp: int = 1
+) -> dict[str, tuple[tuple[AttentionPoint, ...], ...]]:
+    """Section name -> tiers of points. With ``model``: its group, KV heads on the rank and head dimension, not the grid's.
+
+    Query tokens 1 to 16 and both sides of each tile appear once, at one place; the other places and groups have a few.
+    """
     heads = _model_heads(model, tp) if model else None
     group, kv_heads, dim = heads or (8, KV_HEADS, 128)
+    base = AttentionPoint(8, 1, 8192, group, kv_heads, dim)
+
+    def at(tokens: Iterable[int], point: AttentionPoint = base, **changes: Any) -> tuple[AttentionPoint, ...]:
+        found = (replace(point, query_tokens=q, **changes) for q in tokens)
+        return tuple(p for p in found if p.rows <= MAX_PACKED_ROWS)
+
+    steps = at((1, 4, 16, 8, 2, MAX_PACKED_ROWS // group))
+    ladder = at((3, 5, 6, 7, 9, 10, 11, 12, 13, 14, 15))
     if quick:
-        quick_points = [AttentionPoint(8, q, 8192, group, kv_heads, dim) for q in (1, 2, 4, 8, 9, 16)]
-        quick_points += [AttentionPoint(b, q, s, group, kv_heads, dim) for b, s in ((1, 32768), (32, 2048)) for q in (1, 4)]
-        quick_points += [AttentionPoint(8, 4, 8192, group, kv_heads, dim, split=False)]
-        return {"attention bf16": _fitting(quick_points)}
-    places = ((1, 8192), (1, 32768), (8, 2048), (8, 8192), (32, 2048), (32, 8192))
-    groups = (group,) if heads else (1, 4, 8)
-    bf16 = [AttentionPoint(8, q, 8192, g, kv_heads, dim) for g in groups for q in (1, 2, 4, 8, 9, 16, 32, 64)]
-    bf16 += [AttentionPoint(b, q, s, g, kv_heads, dim) for b, s in places for g in groups[-2:] for q in (1, 4, 8, 16)]
-    unsplit = [
-        AttentionPoint(b, q, s, group, kv_heads, dim, split=False)
-        for b, s in ((1, 8192), (1, 32768), (8, 8192))
-        for q in (1, 4, 8)
-    ]
-    paged = [AttentionPoint(8, q, 8192, group, kv_heads, dim, page_size=16) for q in (1, 4, 8)]
-    fp8 = [
-        AttentionPoint(b, q, s, group, kv_heads, dim, "fp8")
-        for b, s in ((1, 32768), (8, 8192), (32, 8192))
-        for q in (1, 4, 8, 16)
-    ]
-    dims = [AttentionPoint(8, q, 8192, group, kv_heads, d) for d in HEAD_DIMS if d != dim and not heads for q in (1, 4, 8)]
+        elsewhere = [p for b, s in ((1, 32768), (32, 2048)) for p in at((1, 4), batch=b, context=s)]
+        return {"attention bf16": (steps, ladder, tuple(elsewhere))}
+    groups = (group,) if heads else (4, 1)
+    places = ((1, 32768), (32, 8192), (1, 8192), (8, 2048), (32, 2048))
+    elsewhere = [p for b, s in places for p in at((1, 4, 8, 16), batch=b, context=s)]
+    edges = [*at((17, 32, 33)), *(p for g in groups for p in at((1, 2, 4, 5, 8, 16, 17, 32, 33, 64, 65, 128), group=g))]
+    narrow = [p for b, s in places[:2] for p in at((1, 4, 8, 16), batch=b, context=s, kv_format="fp8")]
+    unsplit = [p for b, s in ((8, 8192), (1, 32768)) for p in at((1, 4, 8), batch=b, context=s, split=False)]
     named = {
-        "attention bf16": bf16,
-        "attention unsplit": unsplit,
-        "attention paged": paged,
-        "attention fp8": fp8,
-        "head dims": dims,
+        "attention bf16": (steps, (*ladder, *edges), elsewhere),
+        "attention unsplit": (unsplit,),
+        "attention paged": (at((1, 4, 8), page_size=16),),
+        "attention fp8": (*(tuple(replace(p, kv_format="fp8") for p in some) for some in (steps, ladder)), narrow),
     }
-    return {name: _fitting(points) for name, points in named.items() if points}
-
-
-def _fitting(points: list[AttentionPoint]) -> tuple[AttentionPoint, ...]:
-    return tuple(dict.fromkeys(p for p in points if p.rows <= MAX_PACKED_ROWS))
+    if not heads:
+        named["head dims"] = ([p for d in HEAD_DIMS if d != dim for p in at((1, 4, 8), head_dim=d)],)
+    return {name: tuple(map(tuple, found)) for name, found in named.items()}
 
 
 def _model_heads(model: Architecture, tp: int) -> tuple[int, int, int] | None:

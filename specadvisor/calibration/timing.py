@@ -19,6 +19,7 @@ from specadvisor.calibration.driver import Device
 from specadvisor.calibration.graphs import Event, Graph
 
 COLD_FACTOR = 5.0
+MOST_SETS = 1024  # enough for operands of 250 KB beside 50 MB of cache; each is a node of the graph
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class Effort:
     relative_iqr: float = 0.01
 
 
-def rotation(bytes_per_set: float, cache_bytes: float, limit: int = 64) -> int:
+def rotation(bytes_per_set: float, cache_bytes: float, limit: int = MOST_SETS) -> int:
     """Operand sets so that one is evicted from the last-level cache before its turn comes again (past 5 times its size)."""
     if bytes_per_set >= COLD_FACTOR * cache_bytes:
         return 1

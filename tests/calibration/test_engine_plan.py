@@ -6,6 +6,7 @@ import pytest
 
 from specadvisor.calibration.engine_plan import attention_kernel, with_engine_sections
 from specadvisor.calibration.plan import make_plan
+from specadvisor.model import load_model
 
 ALL = {"torch", "vllm", "vllm.vllm_flash_attn", "flashinfer", "sgl_kernel", "flash_attn"}
 
@@ -64,17 +65,43 @@ def test_sections() -> None:
     assert sections("llama_cpp", 90) == []
 
 
-def test_several_gpus_add_all_reduces_by_powers_of_two(monkeypatch: pytest.MonkeyPatch, there: set[str]) -> None:
+def test_several_gpus_add_the_engines_all_reduce_and_the_others_as_time_allows(
+    monkeypatch: pytest.MonkeyPatch, there: set[str]
+) -> None:
+    """One run takes processes of 25 s: the engine's own over the most GPUs is worth them."""
     monkeypatch.setattr("specadvisor.calibration.engine_plan._visible_gpus", lambda: 6)
     plan = with_engine_sections(make_plan(90), "vllm", 90)
     (section,) = (s for s in plan.sections if s.name == "all-reduce")
-    assert section.points == (("vllm", 2), ("nccl", 2), ("vllm", 4), ("nccl", 4))
+    assert section.points == (("vllm", 4),)
+    assert "3 of 4 points of all-reduce" in plan.left_out[0]
+    wanted = [p for c in plan.chunks if c.section == "all-reduce" for p in c.points]
+    assert wanted == [("vllm", 4), ("vllm", 2), ("nccl", 4), ("nccl", 2)]
     there.discard("vllm")
     plan = with_engine_sections(make_plan(90), "vllm", 90)
-    assert next(s.points for s in plan.sections if s.name == "all-reduce") == (("nccl", 2), ("nccl", 4))
+    assert next(s.points for s in plan.sections if s.name == "all-reduce") == (("nccl", 4),)
 
 
-def test_unsplit_points_are_not_asked_of_an_engine() -> None:
+@pytest.mark.parametrize("gpus", [1, 2, 8])
+@pytest.mark.parametrize("model", [None, "deepseek-v3", "llama-3.1-8b"])
+@pytest.mark.parametrize("capability", [80, 90, 100])
+def test_engines_and_gpus_keep_to_the_time(
+    monkeypatch: pytest.MonkeyPatch, gpus: int, model: str | None, capability: int
+) -> None:
+    monkeypatch.setattr("specadvisor.calibration.engine_plan._visible_gpus", lambda: gpus)
+    architecture = load_model(model) if model else None
+    for quick, limit_s in ((False, 60.0), (True, 15.0)):
+        plan = make_plan(capability, quick=quick, model=architecture)
+        for engine in ("vllm", "sglang"):
+            whole = with_engine_sections(plan, engine, capability, quick)
+            assert whole.seconds <= limit_s
+            names = {s.name for s in whole.sections}
+            assert {"bandwidth", "GEMM bf16", "engine attention bf16"} <= names
+            assert ("all-reduce" in names) == (gpus > 1 and not quick)
+
+
+def test_our_stand_in_gives_way_to_the_engines_kernel() -> None:
     plan = with_engine_sections(make_plan(90, quick=True), "vllm", 90, quick=True)
     (section,) = (s for s in plan.sections if s.operator == "engine")
-    assert len(section.points) == 10 and all(p.split for p in section.points)
+    assert {1, 2, 4, 8, 16, 64} <= {p.query_tokens for p in section.points}
+    assert "all of attention bf16" in plan.left_out[0]
+    assert all(p.split for p in section.points)

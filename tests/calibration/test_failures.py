@@ -208,8 +208,8 @@ def test_a_cublaslt_without_any_kernel_for_this_gpu(stand_in: StandIn) -> None:
 @pytest.mark.parametrize(("version", "formats"), [("120600", ["bf16", "fp8"]), ("120900", ["bf16", "fp8", "fp8_block"])])
 def test_an_older_cublaslt_lacks_formats_not_the_run(stand_in: StandIn, version: str, formats: list[str]) -> None:
     code = (
-        "full = plan.make_plan(90, quick=True, formats=['bf16', 'fp8', 'fp8_block'])\n"
-        "small = plan.Plan(tuple(s for s in full.sections if s.operator == 'gemm'))\n"
+        "plans = [plan.make_plan(90, quick=True, formats=[name]) for name in ('bf16', 'fp8', 'fp8_block')]\n"
+        "small = plan.Plan(tuple(s for p in plans for s in p.sections if s.operator == 'gemm'))\n"
         "r = run(); result = [sorted({x.format for x in r.rows if x.operator == 'gemm'}), r.notes]"
     )
     found, notes = measure(stand_in, code, STAND_IN_LT_VERSION=version)  # type: ignore[misc]
@@ -255,6 +255,18 @@ def test_little_free_memory_skips_what_does_not_fit(stand_in: StandIn) -> None:
     rows, notes = measure(stand_in, code, STAND_IN_FREE_BYTES="2.5e8")  # type: ignore[misc]
     assert rows > 0
     assert "GEMM bf16 10240x8192: the weight does not fit into free memory, not measured" in notes
+
+
+def test_small_weights_rotate_past_five_caches_or_say_so(stand_in: StandIn) -> None:
+    """512 x 512 bf16 is 0.5 MB: 501 copies and one more are 5 x 50 MB. 64 x 64 would need 32 000."""
+    code = (
+        "points = tuple(plan.GemmPoint('bf16', 8, n, n) for n in (512, 64))\n"
+        "small = plan.Plan((plan.Section('GEMM bf16', 'gemm', points, 1.0),))\n"
+        "r = run(); result = [[x.sets for x in r.rows if x.auto], r.notes]"
+    )
+    sets, notes = measure(stand_in, code)  # type: ignore[misc]
+    assert (sets[0] - 1) * 512 * 512 * 2 >= 5 * (50 << 20) and sets[1] == 1024
+    assert len(notes) == 1 and "GEMM bf16 64x64: 1024 copies are less than 5 times the L2 cache" in notes[0]
 
 
 @pytest.mark.parametrize(("driver", "extra"), [("13000", "[gpu]'"), ("12080", "[gpu-cu12]'")])

@@ -2,31 +2,81 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from specadvisor.calibration.attention_kernel import VARIANTS, AttentionParams, choose_splits, choose_variant
 from specadvisor.calibration.gemm_formats import RECIPES, recipes_for
-from specadvisor.calibration.plan import ROWS, AttentionPoint, make_plan, model_shapes
+from specadvisor.calibration.plan import AttentionPoint, Chunk, Plan, make_plan, model_shapes, plan_within
 from specadvisor.calibration.timing import Effort, Timing, has_settled, replays, rotation
 from specadvisor.model import load_model
 
+EDGES = {row for edge in (16, 32, 64, 128, 256, 512) for row in (edge, edge + 1)}
+MODELS = (None, "llama-3.1-8b", "qwen3-32b", "deepseek-v3", "gemma-4-e4b")
 
-def test_rows_straddle_every_tile_edge() -> None:
-    assert all({edge, edge + 1} <= set(ROWS) for edge in (16, 32, 64, 128, 256, 512))
+
+def points_of(plan: Plan, operator: str) -> list[Any]:
+    return [p for s in plan.sections if s.operator == operator for p in s.points]
+
+
+@pytest.mark.parametrize("quick", [False, True])
+@pytest.mark.parametrize("capability", [80, 89, 90, 100, 120])
+def test_rows_straddle_every_tile_edge_in_every_format(capability: int, quick: bool) -> None:
+    plan = make_plan(capability, quick=quick)
+    by_format: dict[str, set[int]] = {}
+    for p in points_of(plan, "gemm"):
+        by_format.setdefault(p.format, set()).add(p.m)
+    assert len(by_format) == (min(2, len(recipes_for(capability))) if quick else len(recipes_for(capability)))
+    assert all(rows >= EDGES | {1} for rows in by_format.values())
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_every_number_of_query_tokens_up_to_16_and_512_rows(quick: bool) -> None:
+    points = points_of(make_plan(90, quick=quick), "attention")
+    for kv_format in ("bf16",) if quick else ("bf16", "fp8"):
+        here = [p for p in points if p.kv_format == kv_format and p.split]
+        assert {p.query_tokens for p in here} >= set(range(1, 17))
+        assert max(p.rows for p in here) == 512
+        assert len({(p.batch, p.context) for p in here}) >= 3
 
 
 def test_plan_covers_what_was_promised() -> None:
     plan = make_plan(90)
     names = [s.name for s in plan.sections]
     assert [n for n in names if n.startswith("GEMM")] == ["GEMM bf16", "GEMM fp8", "GEMM fp8_block"]
-    points = [p for s in plan.sections if s.operator == "attention" for p in s.points]
-    assert {p.query_tokens for p in points} >= {1, 2, 4, 8, 16}
-    assert max(p.rows for p in points) == 512
-    assert {p.kv_format for p in points} == {"bf16", "fp8"}
+    points = points_of(plan, "attention")
     assert {p.head_dim for p in points} == {64, 128, 256}
     assert {p.split for p in points} == {True, False}
-    assert plan.seconds < 60
-    assert make_plan(90, quick=True).seconds < 15
+    assert {p.page_size for p in points} == {0, 16}
+    assert {p.group for p in points} == {1, 4, 8}
+    assert plan.left_out == ()
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("capability", [80, 89, 90, 100, 120])
+def test_the_time_is_kept_whatever_is_asked(capability: int, model: str | None) -> None:
+    architecture = load_model(model) if model else None
+    for quick, limit_s in ((False, 60.0), (True, 15.0)):
+        plan = make_plan(capability, quick=quick, model=architecture)
+        assert plan.seconds <= limit_s
+        wanted = len({(c.section, p) for c in plan.chunks for p in c.points})
+        assert bool(plan.left_out) == (sum(len(s.points) for s in plan.sections) < wanted)
+
+
+def test_the_least_wanted_points_go_first() -> None:
+    """15 s: 3 for what a needs, 10 points of a, 2 s are left for two of b; nothing for c."""
+    chunks = [Chunk(2.0, "b", "gemm", ("b1", "b2", "b3"), 1.0), Chunk(1.0, "a", "gemm", tuple(range(10)), 1.0, 3.0)]
+    plan = plan_within([*chunks, Chunk(3.0, "c", "gemm", ("c1",), 0.5)], 16.0, 1.0)
+    assert [(s.name, s.points, s.seconds) for s in plan.sections] == [("b", ("b1", "b2"), 2.0), ("a", tuple(range(10)), 13.0)]
+    assert plan.left_out == ("left out, to end within 16 s: 1 of 3 points of b, all of c",)
+    assert plan.seconds == 16.0
+
+
+def test_a_models_own_shapes_come_before_the_ladder_of_query_tokens() -> None:
+    model = load_model("deepseek-v3")
+    products = points_of(make_plan(90, quick=True, model=model), "gemm")
+    assert {(p.n, p.k) for p in products if p.format == "bf16"} == set(model_shapes(model))
 
 
 def test_formats_by_generation() -> None:
@@ -99,7 +149,7 @@ def test_operands_rotate_past_five_caches() -> None:
     for size in (1e6, 17e6, 60e6):
         sets = rotation(size, cache, limit=1000)
         assert (sets - 1) * size >= 5 * cache
-    assert rotation(1e3, cache) == 64
+    assert rotation(1e3, cache) == 1024
 
 
 def test_sampling_stops_when_samples_agree() -> None:

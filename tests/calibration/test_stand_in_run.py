@@ -94,8 +94,8 @@ def test_every_format_of_the_gpu_is_checked_and_timed(
 ) -> None:
     text = (
         "from specadvisor.calibration import driver, plan, gpu_run\nfrom specadvisor.hardware import load_gpu\n"
-        f"full = plan.make_plan({capability}, quick=True, formats=['bf16', 'fp8', 'fp8_block', 'mxfp8', 'nvfp4'])\n"
-        "products = plan.Plan(tuple(s for s in full.sections if s.operator == 'gemm'))\n"
+        f"plans = [plan.make_plan({capability}, quick=True, formats=[name]) for name in {formats}]\n"
+        "products = plan.Plan(tuple(s for p in plans for s in p.sections if s.operator == 'gemm'))\n"
         "with driver.opened() as device:\n"
         f"    run = gpu_run.run_on_gpu(device, load_gpu({name!r}), products, 'vllm', lambda done, what: None, warm_up_s=0.0)\n"
         "result = sorted({r.format for r in run.rows}), run.notes"
