@@ -11,7 +11,7 @@ from pathlib import Path
 from kernel_tables import DATA_DATE, FAMILIES, FILES, GPUS, SOURCE, Table, far_slower, first_tables, fit_tables, not_shipped
 from transfer import family_parameters, median_quantiles, stranger_parameters, transfer_errors
 
-from specadvisor.calibration.fit import entry_of
+from specadvisor.calibration.fit_entry import entry_of
 from specadvisor.hardware.kernel_profile import ANY, KernelEntry, KernelProfile, write_kernel_profile
 
 PROFILES = Path(__file__).parent.parent / "profiles" / "kernels"

@@ -13,6 +13,9 @@ ROWS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 QUICK_ROWS = (1, 2, 8, 16, 32, 64, 128)
 SHAPES = ((1024, 4096), (4096, 1024), (2048, 2048), (4096, 4096), (8192, 2048))
 QUICK_SHAPES = ((1024, 1024), (2048, 1024), (1024, 2048))
+# Query heads per KV head: with one, a plain decoding step would be a single row, for which a BLAS has another routine, and
+# the law of attention no step.
+GROUPS = (2, 4)
 # A product of this many operations is planned to take a second.
 _FLOPS = 1e11
 
@@ -26,7 +29,7 @@ def make_cpu_plan(*, quick: bool = False, model: Architecture | None = None, tp:
     attention = tuple(
         AttentionPoint(b, q, s, group, 2, 64, "fp32")
         for b, s in contexts
-        for group in (1, 4)
+        for group in GROUPS
         for q in ((1, 2, 4, 8) if quick else (1, 2, 4, 8, 16))
     )
     heavy_s = sum(7 * 2.0 * p.m * p.n * p.k / _FLOPS for p in products if p.m > 64)

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import date
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from specadvisor.calibration.fit_laws import LAWS, Law
+from specadvisor.calibration.cpu_law import law_of
+from specadvisor.calibration.fit_entry import entry_of, of_no_engine
+from specadvisor.calibration.fit_laws import Law
+from specadvisor.calibration.folds import OWN_ROWS, folds
 from specadvisor.calibration.measurements import check_measurements
 from specadvisor.errors import InputError
 from specadvisor.hardware import Gpu, load_gpu
-from specadvisor.hardware.kernel_profile import ANY, OPERATORS, KernelEntry, KernelProfile, family_defaults
+from specadvisor.hardware.kernel_profile import ANY, OPERATORS, KernelProfile, family_defaults
 from specadvisor.kernels.parameters import format_family
 from specadvisor.ranges import FloatArray
 
@@ -24,26 +25,38 @@ if TYPE_CHECKING:
 
 L2_MARGIN = 1.3
 SCALE = 0.1
-FOLDS = 4
 MOST_ROWS = 1500
 FEWEST_ROWS = 6
 # A parameter on such a bound is a form without that effect, not a badly determined number.
-_NO_EFFECT = {"jump": 1.0, "step": 1.0, "wave": 1.0, "norm": 1.0, "split": 1.0, "reread": 1.0}
+_NO_EFFECT = {"jump": 1.0, "step": 1.0, "wave": 1.0, "norm": 1.0, "split": 1.0, "reread": 1.0, "wide_factor": 1.0}
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """Parameters of one table, and what happened on the way. ``predictions``: every used row from a fit without its shape."""
+    """Parameters of one table, and what happened on the way.
+
+    ``predictions``: every used row from a fit without it (``error_on`` says what was left out together), NaN where too few
+    rows were left for such a fit; ``of_own_fit``: every used row from the fit itself.
+    """
 
     parameters: dict[str, float]
     used: pd.DataFrame
     predictions: FloatArray
+    of_own_fit: FloatArray
     dropped: dict[str, int]
     warnings: tuple[str, ...]
+    error_on: str
 
     def errors(self) -> FloatArray:
-        """Absolute relative error of every used row, its shape unseen."""
-        return np.abs(self.predictions / (self.used["us"].to_numpy(dtype=np.float64) * 1e-6) - 1.0)
+        """Absolute relative error of every used row, unseen by the fit."""
+        return self._errors(self.predictions)
+
+    def residuals(self) -> FloatArray:
+        """Absolute relative error of every used row that the fit has seen: a lower bound of its error elsewhere."""
+        return self._errors(self.of_own_fit)
+
+    def _errors(self, predicted: FloatArray) -> FloatArray:
+        return np.abs(predicted / (self.used["us"].to_numpy(dtype=np.float64) * 1e-6) - 1.0)
 
 
 def fit_profile(
@@ -76,7 +89,7 @@ def fit_and_problems(
             continue
         entry = entry_of(fitted, operator, family, engine, kernel, provenance or {})
         if "stand_in" in fitted.used and fitted.used["stand_in"].eq(1).any():
-            entry = _of_no_engine(entry, default)
+            entry = of_no_engine(entry, default)
         entries.append((len(fitted.used), entry))
     if not entries:
         raise InputError("measurements", "; ".join(problems) or "no rows", f"{FEWEST_ROWS} or more usable rows of one operator")
@@ -86,7 +99,7 @@ def fit_and_problems(
 
 def fit_table(gpu: Gpu, operator: str, format: str, rows: pd.DataFrame, prior: Mapping[str, float] | None = None) -> Fitted:
     """Fit one (operator, format) on the cold, physical rows; raises ``InputError`` if too few are left."""
-    law = LAWS[operator]
+    law = law_of(gpu, operator)
     used, dropped = usable_rows(gpu, law, rows, format)
     if len(used) < FEWEST_ROWS:
         left_out = ", ".join(f"{count} {why}" for why, count in dropped.items() if count) or "none left out"
@@ -96,7 +109,7 @@ def fit_table(gpu: Gpu, operator: str, format: str, rows: pd.DataFrame, prior: M
     if "launch" in OPERATORS[operator]:
         prior = {**(prior or {}), "launch": float(used["calls"].astype(float).median() <= 1.0)}
     parameters = fit_parameters(operator, law, terms, seconds, prior, names)
-    fold = shape_folds(used, law.key)
+    fold, error_on = folds(used, law)
     predictions = np.full(len(used), np.nan)
     for number in np.unique(fold):
         rest = np.flatnonzero(fold != number)
@@ -105,7 +118,10 @@ def fit_table(gpu: Gpu, operator: str, format: str, rows: pd.DataFrame, prior: M
             part = fit_parameters(operator, law, take(terms, rest), seconds[rest], prior, names, begin=parameters)
             predictions[here] = law.law(part, take(terms, np.flatnonzero(here)))
     warnings = tuple(f"{name} ends on its bound {parameters[name]:.3g}" for name in on_bound(operator, names, parameters))
-    return Fitted(parameters, used, predictions, dropped, warnings)
+    of_own_fit = law.law(parameters, terms)
+    if np.isnan(predictions).all():
+        error_on = OWN_ROWS
+    return Fitted(parameters, used, predictions, of_own_fit, dropped, warnings, error_on)
 
 
 def fit_parameters(
@@ -133,7 +149,7 @@ def fit_parameters(
     low, high = np.log([max(b.low, 1e-12) for b in bounds]), np.log([b.high for b in bounds])
     centre, spread = np.log([start[name] for name in names]), np.array([law.spread[name] for name in names])
     fixed = {**law.start, **{name: b.default for name, b in OPERATORS[operator].items() if b.default is not None}}
-    fixed |= prior or {}
+    fixed |= {**(prior or {}), **law.fixed}
     target = np.log(seconds)
 
     def residuals(x: FloatArray) -> FloatArray:
@@ -169,15 +185,6 @@ def usable_rows(gpu: Gpu, law: Law, rows: pd.DataFrame, format: str) -> tuple[pd
     return rows[~(warm | impossible | forced)], dropped
 
 
-def shape_folds(rows: pd.DataFrame, key: Sequence[str]) -> FloatArray:
-    """Fold number of every row by a hash of its shape: the same on every machine, all rows of one shape together."""
-    present = [name for name in key if name in rows.columns]
-    groups = rows.groupby(present if len(present) > 1 else present[0], dropna=False, sort=True)
-    shapes = [shape if isinstance(shape, tuple) else (shape,) for shape in groups.groups]
-    numbers = [zlib.crc32("/".join(f"{float(side):g}" for side in shape).encode()) % FOLDS for shape in shapes]
-    return np.array(numbers)[groups.ngroup().to_numpy()]
-
-
 def take(terms: Any, index: NDArray[np.intp]) -> Any:
     """The rows ``index`` of a named tuple of arrays."""
     return type(terms)(*(np.broadcast_to(column, np.shape(terms[0]))[index] for column in terms))
@@ -194,35 +201,6 @@ def on_bound(operator: str, names: Iterable[str], parameters: Mapping[str, float
         if (low or high) and abs(value - _NO_EFFECT.get(name, -1.0)) > 0.03 and not name.endswith("_s"):
             found.append(name)
     return found
-
-
-def entry_of(
-    fitted: Fitted, operator: str, format: str, engine: str, kernel: str, provenance: Mapping[str, Any]
-) -> KernelEntry:
-    """The profile entry of a fitted table; its error is that of unseen shapes, of all rows where there is only one shape."""
-    errors = fitted.errors()
-    errors = errors[~np.isnan(errors)]
-    unseen = bool(errors.size)
-    median, p90 = (float(np.quantile(errors, q)) for q in (0.5, 0.9)) if unseen else (0.1, 0.3)
-    versions = sorted({str(v) for v in fitted.used["engine_version"]} - {""})
-    facts: dict[str, Any] = {
-        **provenance,
-        "rows": len(fitted.used),
-        "dropped": {why: count for why, count in fitted.dropped.items() if count},
-        "error_on": "shapes left out of the fit" if unseen else "not measured: one shape only",
-        "fitted": date.today().isoformat(),
-    }
-    if versions:
-        facts["engine_version"] = ", ".join(versions)
-    if fitted.warnings:
-        facts["warnings"] = list(fitted.warnings)
-    return KernelEntry(operator, format, engine, fitted.parameters, "measured", median, p90, facts, kernel)
-
-
-def _of_no_engine(entry: KernelEntry, default: KernelEntry | None) -> KernelEntry:
-    """The entry of a kernel that no engine runs: a sibling of theirs, with the family's error where that is wider."""
-    median, p90 = (default.median_error, default.p90_error) if default else (0.0, 0.0)
-    return replace(entry, state="sibling", median_error=max(entry.median_error, median), p90_error=max(entry.p90_error, p90))
 
 
 def geometric_mean(sets: Iterable[Mapping[str, float]]) -> dict[str, float]:

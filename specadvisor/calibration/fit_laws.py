@@ -39,7 +39,8 @@ class Law:
     ``start``: the parameters that can be fitted, with a generic value; ``spread``: standard deviation of their logarithm around
     the family default. ``fitted`` names those that the rows of a table determine, the rest keeps the family default.
     ``second_start``: other starting values, taken where they fit clearly better. ``key`` columns name a shape: all rows of one
-    shape stay on one side of a split. ``footprint``: bytes that one call reads, per operand set.
+    shape stay on one side of a split; ``within`` columns are its sizes, split where there is one shape only. ``fixed``:
+    parameters that the law states itself. ``footprint``: bytes that one call reads, per operand set.
     """
 
     terms: Callable[[Gpu, pd.DataFrame, str], Any]
@@ -50,6 +51,8 @@ class Law:
     spread: Mapping[str, float]
     fitted: Callable[[pd.DataFrame], set[str]] = lambda frame: set()
     second_start: Mapping[str, float] = field(default_factory=dict)
+    within: tuple[str, ...] = ()
+    fixed: Mapping[str, float] = field(default_factory=dict)
 
 
 def _columns(frame: pd.DataFrame, *names: str) -> list[FloatArray]:
@@ -180,6 +183,7 @@ LAWS: dict[str, Law] = {
         _gemm_terms, gemm_law, _gemm_bytes, ("n", "k"),
         {"t0_s": 4e-6, "em": 0.88, "ec": 0.6, "tk_s": 2e-7, "step": 0.7, "wave": 0.4, "norm": 4.0, "jump": 1.2},
         {"t0_s": _T0, "em": _EM, "ec": _EC, "tk_s": _STEP, "step": 0.5, "wave": 0.5, "norm": 0.4, "jump": 0.3},
+        within=("m",),
     ),
     "attention": Law(
         _attention_terms, attention_law, _attention_bytes, ("heads", "kv_heads", "head_dim", "window"),
@@ -192,37 +196,45 @@ LAWS: dict[str, Law] = {
             "norm": 0.4, "reread": 0.5,
         },
         _attention_fitted,
+        within=("batch", "context"),
     ),
     "mla": Law(
         _mla_terms, mla_law, _mla_bytes, ("heads", "context"),
         {"t0_s": 1.3e-5, "em": 0.8, "ec": 0.6, "tc_s": 1e-6, "norm": 6.0, "reread": 0.4, "sm_128": 15.0},
         {"t0_s": _T0, "em": _EM, "ec": _EC, "tc_s": _STEP, "norm": 0.4, "reread": 0.5, "sm_128": 0.7},
         second_start={"sm_128": 1.0, "reread": 0.1},
+        within=("batch", "query_tokens"),
     ),
     "sparse_attention": Law(
         _sparse_terms, sparse_attention_law, _always_cold, ("batch", "query_tokens"),
         {"t0_s": 5e-6, "ec": 0.6, "split": 1.4}, {"t0_s": _T0, "ec": _EC, "split": 0.5},
+        within=("top_k", "heads"),
     ),
     "index_logits": Law(
         _index_terms, index_logits_law, _always_cold, ("context",),
         {"t0_s": 4e-6, "ec": 0.45}, {"t0_s": _T0, "ec": _EC},
+        within=("batch", "query_tokens"),
     ),
     "moe": Law(
         _moe_terms, moe_law, _moe_bytes, ("hidden", "intermediate", "experts", "top_k", "tp", "ep"),
         {"t0_s": 3.5e-5, "em": 0.85, "ec": 0.35, "ea": 0.3, "te_s": 2e-8, "tk_s": 5e-7, "norm": 3.0, "step": 0.6},
         {"t0_s": _T0, "em": 0.3, "ec": 0.7, "ea": 1.0, "te_s": _STEP, "tk_s": _STEP, "norm": 0.4, "step": 0.5},
+        within=("tokens",),
     ),
     "recurrent": Law(
         _recurrent_terms, recurrent_law, _recurrent_bytes, ("state_bytes",),
         {"t0_s": 6e-6, "ts_s": 5e-7, "em": 0.85}, {"t0_s": _T0, "ts_s": _STEP, "em": _EM},
+        within=("batch", "query_tokens"),
     ),
     "all_reduce": Law(
         _all_reduce_terms, all_reduce_law, _always_cold, ("bytes",),
         {"t0_s": 4e-6, "tn_s": 2e-7, "e": 0.65, "one": 0.6, "t2_s": 3e-6},
         {"t0_s": _T0, "tn_s": _STEP, "e": 0.3, "one": 0.3, "t2_s": _STEP},
+        within=("ranks",),
     ),
     "memory": Law(
         _memory_terms, memory_law, _memory_bytes, ("bytes",),
         {"t0_s": 2e-6, "em": 0.85}, {"t0_s": _T0, "em": _EM},
+        within=("bytes",),
     ),
 }  # fmt: skip

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from specadvisor.cli import options as opt
+from specadvisor.cli.calibrate_options import check_options
 from specadvisor.errors import InputError, SpecadvisorError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from specadvisor.calibration import Calibration
     from specadvisor.calibration.plan import Plan
     from specadvisor.calibration.run import Progress
     from specadvisor.hardware.kernel_profile import KernelProfile
@@ -24,6 +24,7 @@ FAILED, INTERRUPTED = 1, 130
 
 
 def calibrate(
+    context: typer.Context,
     gpu: Annotated[str, typer.Option("--gpu", "-g", help="auto, or the id of the GPU that is measured, or cpu.")] = "auto",
     device: Annotated[str, typer.Option(help="cuda, or cpu to measure the processor (as --gpu cpu does).")] = "cuda",
     quick: Annotated[bool, typer.Option("--quick", help="Fewer points: under 15 seconds on a datacentre GPU.")] = False,
@@ -47,33 +48,41 @@ def calibrate(
     format: opt.Format = "table",
 ) -> None:
     """Measure this GPU (or processor), fit its kernel profile and save it where --gpu auto finds it."""
-    device = "cpu" if gpu.strip().lower() == "cpu" and from_measurements is None else device
     if executor is not None:
-        from specadvisor.calibration.fleet import check_address
+        from specadvisor.calibration.clusters import check_address
 
         check_address(executor)
-    if from_measurements is not None:
-        return _fit_only(gpu, from_measurements, out, format)
-    architecture = _model(model)
-    options = {"quick": quick, "model": architecture, "tp": tp, "engine": engine, "formats": only or None}
-    if dry_run:
-        return _show_plan(gpu, device, options, format)
+    check_options(context)
+    device = "cpu" if gpu.strip().lower() == "cpu" else device
+    written: list[Path] = []
     try:
+        if from_measurements is not None:
+            return _refit(from_measurements, gpu, out, dry_run, format, written)
+        options = {"quick": quick, "model": _model(model), "tp": tp, "engine": engine, "formats": only or None}
+        if dry_run:
+            return _show_plan(gpu, device, options, format)
         if executor is not None:
-            return _fleet(executor, options, out, format)
+            return _fleet(executor, options, out, format, written)
         from specadvisor.calibration import calibrate as run
 
         with _progress(_planned_seconds(gpu, device, options)) as progress:
-            done = run(gpu, device, out=out, ordinal=index, progress=progress, **options)
-        _show(done, format)
+            done = run(gpu, device, out=out, ordinal=index, progress=progress, saved=written.append, **options)
+        _show(f"Calibrated {done.profile.gpu}", done.profile, done.notes, format)
+        opt.note(f"profile written to {done.path}, its measurements to {done.path.with_suffix('.csv')}")
     except KeyboardInterrupt:
-        opt.note("specadvisor: interrupted, nothing was written")
+        opt.note(f"specadvisor: interrupted, {_written(written)}")
         raise typer.Exit(INTERRUPTED) from None
     except InputError:
         raise
     except SpecadvisorError as error:
         opt.note(f"specadvisor: {error}")
         raise typer.Exit(FAILED) from None
+
+
+def _written(paths: list[Path]) -> str:
+    if not paths:
+        return "nothing was written"
+    return "; complete with their measurements: ".join(("after everything was measured", ", ".join(map(str, paths))))
 
 
 def _model(name: str | None) -> Any:
@@ -116,40 +125,32 @@ def _show_plan(gpu: str, device: str, options: dict[str, Any], format: str) -> N
     plan: Plan = plan_for(gpu, device, **options)
     rows = [{"section": s.name, "points": len(s.points), "seconds": round(s.seconds, 1)} for s in plan.sections]
     _emit("Plan", rows, format)
+    for note in plan.left_out:
+        opt.note(note)
     opt.note(f"about {plan.seconds:.0f} s in all; nothing was measured")
 
 
-def _fit_only(gpu: str, table: Path, out: Path | None, format: str) -> None:
-    from specadvisor.calibration.fit import fit_and_problems
-    from specadvisor.calibration.measurements import read_measurements
-    from specadvisor.calibration.save import target_path
-    from specadvisor.hardware import load_gpu
-    from specadvisor.hardware.kernel_profile import write_kernel_profile
+def _refit(table: Path, gpu: str, out: Path | None, dry_run: bool, format: str, written: list[Path]) -> None:
+    from specadvisor.calibration.refit import refit
 
-    rows = read_measurements(table)
-    found = load_gpu(gpu)
-    path = target_path(found.id, out)
-    profile, problems = fit_and_problems(rows, found, provenance={"table": table.name})
-    write_kernel_profile(profile, path)
-    _emit(f"Fitted {profile.gpu}", profile_rows(profile), format)
-    used = sum(int(e.provenance["rows"]) for e in profile.entries)
-    opt.note(f"{used} of {len(rows)} rows used")
-    for problem in problems:
-        opt.note(f"not fitted: {problem}")
-    _note_details(profile)
-    opt.note(f"profile written to {path}")
+    done = refit(table, gpu, out, write=not dry_run, saved=written.append)
+    _show(f"Fitted {done.profile.gpu}", done.profile, done.notes, format)
+    opt.note(f"{sum(int(e.provenance['rows']) for e in done.profile.entries)} of {done.rows} rows used")
+    opt.note(
+        "nothing was written" if dry_run else f"profile written to {done.path}, its rows to {done.path.with_suffix('.csv')}"
+    )
 
 
-def _fleet(address: str, options: dict[str, Any], out: Path | None, format: str) -> None:
+def _fleet(address: str, options: dict[str, Any], out: Path | None, format: str, written: list[Path]) -> None:
     from specadvisor.calibration.fleet import calibrate_fleet
 
-    found = calibrate_fleet(address, options, out, opt.note)
+    found = calibrate_fleet(address, options, out, opt.note, written.append)
     _emit("Fleet", [{"gpu": kind, "worker": worker, "profile": str(path)} for kind, worker, path in found], format)
 
 
 def profile_rows(profile: KernelProfile) -> list[dict[str, Any]]:
     """One row per fitted entry: what was fitted, on how many rows, how well on shapes that the fit did not see."""
-    from specadvisor.report.kernels import dropped_text, error_text, measured_format
+    from specadvisor.report.kernels import dropped_text, error_on, error_text, measured_format
 
     return [
         {
@@ -161,6 +162,7 @@ def profile_rows(profile: KernelProfile) -> list[dict[str, Any]]:
             "left out": dropped_text(e.provenance.get("dropped", {})) or "-",
             "median error": error_text(e.median_error, e),
             "p90 error": error_text(e.p90_error, e),
+            "error on": error_on(e),
         }
         for e in profile.entries
     ]
@@ -176,18 +178,21 @@ _LEFT_OUT = {
 
 def _note_details(profile: KernelProfile) -> None:
     """What the table's words mean, where they occur."""
+    from specadvisor.report.kernels import error_on
+
     for why in dict.fromkeys(why for e in profile.entries for why in e.provenance.get("dropped", {})):
         opt.note(f"left out, {why}: {_LEFT_OUT[why]}")
     if not all(e.error_measured for e in profile.entries):
-        opt.note("error assumed: a fit of one shape leaves no other shape to test it on; measure a second shape")
+        opt.note("error assumed: too few rows to leave any out of the fit; measure more, of a second shape too")
+    if any(error_on(e) not in ("other shapes", "assumed") for e in profile.entries):
+        opt.note("an error on other sizes is that of one shape: how well it holds for another shape was not measured")
 
 
-def _show(done: Calibration, format: str) -> None:
-    _emit(f"Calibrated {done.profile.gpu}", profile_rows(done.profile), format)
-    for note in done.notes:
+def _show(title: str, profile: KernelProfile, notes: tuple[str, ...], format: str) -> None:
+    _emit(title, profile_rows(profile), format)
+    for note in notes:
         opt.note(f"note: {note}")
-    _note_details(done.profile)
-    opt.note(f"profile written to {done.path}, its measurements to {done.path.with_suffix('.csv')}")
+    _note_details(profile)
 
 
 def _emit(title: str, rows: list[dict[str, Any]], format: str) -> None:

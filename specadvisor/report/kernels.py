@@ -56,6 +56,14 @@ def error_text(error: float, entry: KernelEntry) -> str:
     return f"{error:.1%}" + ("" if entry.error_measured else " assumed")
 
 
+def error_on(entry: KernelEntry) -> str:
+    """What the error was measured on: other shapes than those of the fit, or, of one shape, other sizes (``other m``)."""
+    if not entry.error_measured:
+        return "assumed"
+    sizes, _, rest = str(entry.provenance.get("error_on", "")).partition(" left out of the fit")
+    return f"other {sizes}" if rest else "other shapes"
+
+
 def measured_format(entry: KernelEntry) -> str:
     """The format of the law, with the one that was measured where no law has it (fp32 on a processor)."""
     measured = entry.provenance.get("measured_format")

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from specadvisor.calibration import build_profile, cpu_machine, cpu_profile, cpu_run
+from specadvisor.calibration import build_profile, cpu_machine, cpu_run, gate, quality
 from specadvisor.calibration.cpu_plan import make_cpu_plan
 from specadvisor.calibration.entry import calibrate
 from specadvisor.calibration.rows import Row
@@ -24,6 +24,9 @@ from specadvisor.kernels import gemm_s
 
 def test_quick_calibration_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cpu_machine, "last_level_cache_bytes", lambda: 1 << 20)
+    for limit in ("WORST_MEDIAN", "WORST_P90", "WORST_SINGLE_ROW"):  # other programs may hold this processor
+        monkeypatch.setattr(gate, limit, 1e9)
+    monkeypatch.setattr(quality, "CPU_DRIFT_LIMIT", 1e9)
     seen: list[float] = []
     done = calibrate(device="cpu", quick=True, out=tmp_path, progress=lambda s, what: seen.append(s))
     assert seen == sorted(seen)
@@ -31,7 +34,8 @@ def test_quick_calibration_end_to_end(tmp_path: Path, monkeypatch: pytest.Monkey
     data = json.loads((tmp_path / "cpu.json").read_text())
     assert data["gpu"] == "cpu"
     assert data["conditions"]["blas"]
-    assert (tmp_path / "cpu.csv").read_text().count("\n") == len(done.rows) + 1
+    table = [line for line in (tmp_path / "cpu.csv").read_text().splitlines() if not line.startswith("#")]
+    assert len(table) == len(done.rows) + 1
     gpu = load_gpu(str(done.path))
     seconds = gemm_s(gpu, np.array([1.0, 64.0]), 1024, 1024, "fp32", "llama_cpp")
     assert 0 < seconds[0] < seconds[1] < 1
@@ -63,8 +67,9 @@ def test_fit_finds_a_packing_blas_and_its_single_row_routine() -> None:
         for m in (1, 2, 4, 8, 16, 32, 64, 128, 256):
             seconds = 4 * n * k / 10e9 + 2 * m * n * k / 150e9 if m > 1 else 4 * n * k / 32e9
             rows.append(Row("gemm", "fp32", seconds * 1e6, engine="llama_cpp", m=m, n=n, k=k, sets=20))
-    profile, _ = build_profile.build_profile(Run(rows=[r for r in rows if r.m != 1]), machine())
-    profile = cpu_profile.with_single_row_kernel(profile, rows, machine())
+    profile, _ = build_profile.build_profile(Run(rows=rows), machine())
+    assert profile.entries[0].provenance["rows"] == len(rows)  # the single rows count in the error
+    assert profile.entries[0].provenance["single_row_error"] < 0.05
     gpu = replace(machine(), kernels=profile)
     m, n, k = np.array([1.0, 2.0, 24.0, 100.0]), 3072, 3072
     want = np.where(m > 1, 4 * n * k / 10e9 + 2 * m * n * k / 150e9, 4 * n * k / 32e9)

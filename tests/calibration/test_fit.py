@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from specadvisor.calibration.fit import fit_profile, fit_table, shape_folds, usable_rows
+from specadvisor.calibration.fit import fit_profile, fit_table, usable_rows
 from specadvisor.calibration.fit_laws import LAWS
+from specadvisor.calibration.folds import shape_folds
 from specadvisor.calibration.measurements import check_measurements, read_measurements
 from specadvisor.errors import InputError
 from specadvisor.hardware import load_gpu

@@ -16,8 +16,11 @@ from typing import Any
 import pytest
 from stand_in_process import StandIn
 
-from specadvisor.calibration import fleet
+from specadvisor.calibration import clusters, fleet
+from specadvisor.calibration.save import profile_text
 from specadvisor.errors import InputError, MissingDependency, SpecadvisorError
+from specadvisor.hardware import load_gpu
+from specadvisor.hardware.kernel_profile import KernelProfile
 
 
 class FakeCluster:
@@ -43,7 +46,9 @@ class FakeCluster:
         if worker == "a":
             raise SpecadvisorError("throttled")
         gpu = "l4" if worker == "c" else "h200_sxm"
-        texts = {".csv": f"rows of {worker}", ".json": f"profile of {worker}"}
+        entry = load_gpu("h200_sxm").kernels.entries[0]
+        profile = profile_text(KernelProfile(gpu, (entry,), "user"), {"device": self._names[worker]}, {})
+        texts = {".csv": f"operator,us\n# rows of {worker}\n", ".json": profile}
         return {"gpu": gpu, "texts": texts, "stand_in": False, "notes": []}
 
 
@@ -55,7 +60,7 @@ def test_each_kind_is_measured_once(tmp_path: Path) -> None:
         ("NVIDIA L4", "c", "l4.json"),
     ]
     assert cluster.measured == ["a", "b", "c"]
-    assert (tmp_path / "h200_sxm.csv").read_text() == "rows of b"
+    assert "rows of b" in (tmp_path / "h200_sxm.csv").read_text()
     assert "NVIDIA H200 on a: throttled" in notes
 
 
@@ -77,6 +82,28 @@ def test_a_worker_that_does_not_answer_is_left_out(tmp_path: Path) -> None:
     found = fleet.calibrate_on(FakeCluster(silent="ab"), {}, tmp_path, notes.append)
     assert [worker for _, worker, _ in found] == ["c"]
     assert "a: left out, no answer" in notes
+
+
+def test_what_was_written_is_known_at_once_also_if_the_next_gpu_is_interrupted(tmp_path: Path) -> None:
+    class Interrupted(FakeCluster):
+        def run(self, worker: str, function: Callable[[], Any], timeout_s: float) -> Any:
+            if worker == "c" and function is not fleet.local_gpu_name:
+                raise KeyboardInterrupt
+            return super().run(worker, function, timeout_s)
+
+    written: list[Path] = []
+    with pytest.raises(KeyboardInterrupt):
+        fleet.calibrate_on(Interrupted(), {}, tmp_path, lambda text: None, written.append)
+    assert written == [tmp_path / "h200_sxm.json"]
+
+
+def test_a_fleet_leaves_other_files_alone_and_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "h200_sxm.json").write_text('{"mine": 1}')
+    notes: list[str] = []
+    found = fleet.calibrate_on(FakeCluster(), {}, tmp_path, notes.append)
+    assert [path.name for _, _, path in found] == ["l4.json"]
+    assert (tmp_path / "h200_sxm.json").read_text() == '{"mine": 1}'
+    assert any("This file is something else" in note for note in notes)
 
 
 def test_if_every_worker_fails_it_is_an_error(tmp_path: Path) -> None:
@@ -101,9 +128,9 @@ def broken() -> None:
 
 
 def test_errors_of_workers_travel_as_text() -> None:
-    failure = pickle.loads(pickle.dumps(fleet.guarded(refused)))
-    assert failure == fleet.Failure("gpu: 'x' cannot be used; accepted: y. z")
-    assert fleet.guarded(broken).text.startswith("KeyError")
+    failure = pickle.loads(pickle.dumps(clusters.guarded(refused)))
+    assert failure == clusters.Failure("gpu: 'x' cannot be used; accepted: y. z")
+    assert clusters.guarded(broken).text.startswith("KeyError")
 
 
 def free_port() -> int:
@@ -121,12 +148,12 @@ def test_unknown_addresses(address: str) -> None:
 @pytest.mark.parametrize("address", ["ray://127.0.0.1:PORT", "tcp://127.0.0.1:PORT", "ray://127.0.0.1:x", "tcp://[::1]:99999"])
 def test_nobody_listens(address: str) -> None:
     with pytest.raises(InputError, match="something that answers"):
-        fleet._require_listener(address.replace("PORT", str(free_port())), "something that answers")
+        clusters._require_listener(address.replace("PORT", str(free_port())), "something that answers")
 
 
 def test_somebody_listens() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        fleet._require_listener(f"ray://127.0.0.1:{listener.getsockname()[1]}/path", "a server")
+        clusters._require_listener(f"ray://127.0.0.1:{listener.getsockname()[1]}/path", "a server")
 
 
 @pytest.mark.parametrize(("module", "address"), [("ray", "ray://127.0.0.1:1"), ("distributed", "tcp://127.0.0.1:1")])
@@ -140,7 +167,7 @@ def test_without_the_package_its_install_line_is_named(module: str, address: str
 PROBE = """
 import json, os, sys, time
 from pathlib import Path
-from specadvisor.calibration import fleet
+from specadvisor.calibration import clusters, fleet
 from specadvisor.errors import InputError, SpecadvisorError
 
 def refused():

@@ -8,8 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from specadvisor.calibration.run import Run
-from specadvisor.calibration.save import profile_text
+from specadvisor.calibration.save import gpu_table, profile_text
 from specadvisor.data_files import profiles_dir
 from specadvisor.errors import InputError, MissingDependency
 from specadvisor.hardware import load_gpu
@@ -83,7 +82,7 @@ def test_auto_finds_a_calibrated_gpu_that_is_not_in_the_catalogue(tmp_path: Path
     unlisted = replace(source, id=unlisted_id("NVIDIA Unheard 9000"), name="NVIDIA Unheard 9000")
     path = tmp_path / "kernels" / "unheard_9000.json"
     path.parent.mkdir()
-    path.write_text(profile_text(Run(), KernelProfile(unlisted.id, source.kernels.entries[:1]), unlisted))
+    path.write_text(profile_text(KernelProfile(unlisted.id, source.kernels.entries[:1]), {}, gpu_table(unlisted)))
     for name in ("auto", "Unheard 9000", "unheard_9000"):
         found = load_gpu(name)
         assert (found.id, found.sm) == ("unheard_9000", 89)
