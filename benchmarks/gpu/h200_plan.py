@@ -8,7 +8,7 @@ from typing import Any
 
 from specadvisor.calibration.attention_kernel import Variant, choose_variant
 from specadvisor.calibration.gemm_formats import recipes_for
-from specadvisor.calibration.plan import FEW_ROWS, ROWS, SHAPES, AttentionPoint, GemmPoint, memory_sizes
+from specadvisor.calibration.plan import EDGE_ROWS, FEW_ROWS, ROWS, SHAPES, AttentionPoint, GemmPoint, memory_sizes
 from specadvisor.calibration.timing import Effort, rotation
 from specadvisor.hardware.gpu import Gpu
 
@@ -127,12 +127,13 @@ def _torch(gpu: Gpu, small: bool) -> list[Task]:
 
 
 def _products(name: str, gpu: Gpu, small: bool) -> list[Task]:
-    """One task per weight shape: all rows on one filled weight."""
-    rows: tuple[int, ...] = ROWS if name == "bf16" else FEW_ROWS
-    shapes, rows = (SHAPES[:1], rows[:3]) if small else (SHAPES, rows)
+    """One task per weight shape: all rows on one filled weight; both sides of every tile edge on the first."""
+    shapes = SHAPES[:1] if small else SHAPES
     width = 2 if name == "bf16" else 1
     tasks = []
     for n, k in shapes:
+        rows = ROWS if name == "bf16" else (EDGE_ROWS if (n, k) == SHAPES[0] else FEW_ROWS)
+        rows = rows[:3] if small else rows
         points = tuple(GemmPoint(name, m, n, k) for m in rows)
         sets = rotation(n * k * width, gpu.l2_bytes)
         seconds = sum(measuring_s(gemm_s(p, gpu), sets, 0.0, Effort(), gpu) for p in points)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 
 from specadvisor.calibration.attention_bench import KERNEL
@@ -94,8 +95,40 @@ def beside(rows: Sequence[Row]) -> list[str]:
     return _table(("kernel", "KV", "batch", "context", "G", "our time over its, by query tokens"), lines)
 
 
+def bandwidths(rows: Sequence[Row]) -> list[str]:
+    """Read and copy bandwidth by the bytes that one call moves: the L2 plateau first, memory at the end."""
+    found: dict[int, dict[str, float]] = {}
+    for r in rows:
+        if r.operator in ("bandwidth", "memory") and r.bytes:
+            found.setdefault(r.bytes, {})[r.operator] = r.bytes / r.us / 1e3
+    cells = [
+        (f"{size / 2**20:g}", *(f"{of[name]:,.0f}" if name in of else "-" for name in ("bandwidth", "memory")))
+        for size, of in sorted(found.items())
+    ]
+    return _table(("MiB moved", "read GB/s", "copy GB/s"), cells)
+
+
+def launches(rows: Sequence[Row]) -> list[str]:
+    """The launch floor."""
+    return _table(("what", "us"), [(r.format, f"{r.us:.2f}") for r in rows if r.operator == "launch"])
+
+
+def products(rows: Sequence[Row]) -> list[str]:
+    """Microseconds by M of each weight, with the first proposal of the heuristic."""
+    found: dict[tuple[str, int, int], dict[int, float]] = {}
+    for r in rows:
+        if r.operator == "gemm" and r.auto and r.m and r.n and r.k:
+            found.setdefault((r.format, r.n, r.k), {})[r.m] = r.us
+    lines = []
+    for (name, n, k), by_m in found.items():
+        largest = max(by_m)
+        reached = 2e-6 * largest * n * k / by_m[largest]
+        lines.append((name, n, k, ", ".join(f"{m}: {us:.1f}" for m, us in sorted(by_m.items())), f"{reached:.0f} at {largest}"))
+    return _table(("format", "N", "K", "us by M", "TFLOP/s at M"), lines)
+
+
 def report_text(run: Run, fitted: Sequence[str]) -> str:
-    """The whole report in Markdown: notes, guidelines, ladders, comparison, fit."""
+    """The whole report in Markdown: notes, guidelines, ladders, comparison, bandwidth, launches, products, fit."""
     device = run.conditions.get("device", "")
     title = f"# {device}{' (stand-in driver: every time is invented)' if run.stand_in else ''}"
     parts = (
@@ -104,6 +137,10 @@ def report_text(run: Run, fitted: Sequence[str]) -> str:
         ("k = 128 / G - 1", fullest(run.rows)),
         ("Beside torch", beside(run.rows)),
         ("Ladders", ladders(run.rows)),
+        ("Bandwidth", bandwidths(run.rows)),
+        ("Launch floor", launches(run.rows)),
+        ("Matrix products", products(run.rows)),
+        ("Conditions", ["```json", json.dumps(run.conditions, indent=1, default=str), "```"]),
         ("Fitted", [f"- {line}" for line in fitted] or ["- no profile"]),
     )
     note = f"`{KERNEL}` is this package's own and no engine's: its tiles are {', '.join(map(str, TILES))} rows by construction."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ import pytest
 from stand_in_process import StandIn
 
 from specadvisor.calibration.attention_bench import KERNEL
+from specadvisor.calibration.nvml import Clocks
 from specadvisor.calibration.plan import AttentionPoint
 from specadvisor.calibration.rows import Row
 from specadvisor.calibration.run import Run
@@ -25,9 +27,9 @@ from specadvisor.hardware import load_gpu
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "gpu"
 sys.path.append(str(FOLDER))
 
-import h200  # noqa: E402
 import h200_plan  # noqa: E402
 import h200_report  # noqa: E402
+from h200_session import Session  # noqa: E402
 
 H200 = load_gpu("h200_sxm")
 
@@ -107,6 +109,106 @@ def test_small_run(stand_in: StandIn, tmp_path: Path) -> None:
     assert "every time is invented" in (tmp_path / "report.md").read_text()
 
 
+CONDITIONS = {"measured_on", "device", "driver", "cublas", "nvrtc", "sentinels_us", "clocks"}
+
+
+def check_files(folder: Path) -> str:
+    """The report of a run whose files are all there."""
+    assert {p.name for p in folder.iterdir()} == {"verify.csv", "verify.json", "report.md"}
+    assert json.loads((folder / "verify.json").read_text())["conditions"].keys() >= CONDITIONS
+    report = (folder / "report.md").read_text()
+    assert json.loads(report.split("```")[1].removeprefix("json")).keys() >= CONDITIONS
+    return report
+
+
+def test_an_interrupt_while_measuring_writes_what_there_is(stand_in: StandIn, tmp_path: Path) -> None:
+    command = [sys.executable, str(FOLDER / "h200.py"), "--out", str(tmp_path / "out")]
+    environment = stand_in.environment(STAND_IN_FREE_BYTES="4e9", STAND_IN_SLEEP_MS="1")
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    assert process.stdout is not None
+    for line in process.stdout:
+        if "verify bf16 8192" in line:
+            break
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode == 130, errors
+    assert "Traceback" not in errors
+    assert "interrupted: later tasks are missing" in check_files(tmp_path / "out")
+
+
+def test_interrupts_after_the_last_task_lose_nothing(stand_in: StandIn, tmp_path: Path) -> None:
+    """While the run closes, fits and reports."""
+    text = (
+        f"import os, signal, sys\nsys.path[:0] = [{str(FOLDER)!r}]\nimport h200\n"
+        "def interrupted(real):\n    return lambda *a: os.kill(os.getpid(), signal.SIGINT) or real(*a)\n"
+        "h200.make_tasks = lambda gpu, small, make=h200.make_tasks: make(gpu, small)[:8]\n"
+        "h200.Session.close, h200.build_profile, h200.report_text = map(\n"
+        "    interrupted, (h200.Session.close, h200.build_profile, h200.report_text))\n"
+        f"sys.exit(h200.main(['--small', '--out', {str(tmp_path / 'out')!r}]))"
+    )
+    done = stand_in._run([sys.executable, "-c", text], {"STAND_IN_FREE_BYTES": "4e9"})
+    assert done.returncode == 130, done.stderr
+    assert done.stderr.splitlines() == ["interrupted: what was measured is being written"] * 3
+    assert "later tasks are missing" not in check_files(tmp_path / "out")
+
+
+def throttled(spoiled: list[bool]) -> Session:
+    """A session after one task whose attempts were throttled or not."""
+    session = Session.__new__(Session)
+    session.gpu, session.run, session.pace, session.cool_down_s = H200, Run(), 1.0, 0.0
+    session.end, session.out = time.perf_counter() + 100.0, Path()
+    clocks, attempts = Clocks(), iter(spoiled)
+
+    def measure(task: h200_plan.Task) -> tuple[list[Row], list[str]]:
+        clocks.reasons |= 0x40 if next(attempts) else 0
+        return [attention(1, 100.0)], []
+
+    session.measure = measure  # type: ignore[method-assign]
+    session._one(h200_plan.Task("verify", "attention", (None,), 1.0), clocks)
+    assert next(attempts, None) is None
+    return session
+
+
+@pytest.mark.parametrize(("spoiled", "fitted"), [([False], True), ([True, False], True), ([True, True], False)])
+def test_a_throttled_task_is_measured_once_more(monkeypatch: pytest.MonkeyPatch, spoiled: list[bool], fitted: bool) -> None:
+    monkeypatch.setattr("specadvisor.calibration.save.write_together", lambda texts: None)
+    session = throttled(spoiled)
+    (row,) = session.run.rows
+    assert row.auto is fitted
+    assert session.run.notes == (
+        [] if fitted else ["verify: 1 rows measured while throttled (hardware thermal limit), not fitted"]
+    )
+    assert row.note == ("" if fitted else "throttled")
+
+
+def test_exit_codes(stand_in: StandIn, tmp_path: Path) -> None:
+    def code(*arguments: str, **settings: str) -> tuple[int, int]:
+        done = run(stand_in, "--out", str(tmp_path), *arguments, **settings)
+        return done.returncode, len(done.stderr.strip().splitlines())
+
+    assert code(LD_LIBRARY_PATH="") == (2, 1)
+    assert code(STAND_IN_DEVICES="0") == (2, 1)
+    assert code("--budget", "25") == (2, 1)
+    assert code("--gpu", "h100_sxm") == (2, 1)
+    assert not list(tmp_path.iterdir())
+    (tmp_path / "verify.json").write_text("{}")
+    assert code() == (2, 1)
+
+
+def test_report_tables_by_hand() -> None:
+    rows = [
+        Row("bandwidth", "read", 500.0, kernel="own", bytes=2**31),
+        Row("memory", "any", 1000.0, kernel="copy", bytes=2**32),
+        Row("launch", "graph node", 1.25, kernel="own"),
+        *(Row("gemm", "fp8", us, m=m, n=1000, k=2000) for m, us in ((64, 10.0), (1, 4.0))),
+        Row("gemm", "fp8", 3.0, m=1, n=1000, k=2000, auto=False),
+    ]
+    text = h200_report.report_text(Run(rows=rows), [])
+    assert "| 2048 | 4,295 | - |" in text and "| 4096 | - | 4,295 |" in text
+    assert "| graph node | 1.25 |" in text
+    assert "| fp8 | 1000 | 2000 | 1: 4.0, 64: 10.0 | 26 at 64 |" in text  # 2 x 64 x 1000 x 2000 / 10 us
+
+
 def test_a_wrong_kernel_ends_the_run(stand_in: StandIn, tmp_path: Path) -> None:
     done = run(stand_in, "--out", str(tmp_path), "--small", STAND_IN_LT_WRONG="1")
     assert done.returncode == 1
@@ -115,7 +217,7 @@ def test_a_wrong_kernel_ends_the_run(stand_in: StandIn, tmp_path: Path) -> None:
 
 
 def test_a_task_that_would_end_too_late_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    session = h200.Session.__new__(h200.Session)
+    session = Session.__new__(Session)
     session.device, session.pace, session.dropped = SimpleNamespace(uuid=""), 2.0, Counter()  # type: ignore[assignment]
     session.end = time.perf_counter() + 10.0
     done: list[str] = []
