@@ -1,5 +1,7 @@
 """Fit and write profiles/kernels/*.json from the tables in benchmarks/data: python benchmarks/fit_profiles.py
 
+Verify attention that was measured with this package (``own_measurements``) is fitted from its own table.
+
 Entries of ``families.json`` whose provenance has ``assumed`` are kept as they are written there by hand, the others replaced.
 """
 
@@ -9,6 +11,7 @@ import json
 from pathlib import Path
 
 from kernel_tables import DATA_DATE, FAMILIES, FILES, GPUS, SOURCE, Table, far_slower, first_tables, fit_tables, not_shipped
+from own_measurements import with_measured
 from transfer import family_parameters, median_quantiles, stranger_parameters, transfer_errors
 
 from specadvisor.calibration.fit_entry import entry_of
@@ -35,7 +38,7 @@ def main() -> None:
             else:
                 tables.append(table)
     for gpu in GPUS:
-        entries = tuple(entry(t) for t in tables if t.gpu == gpu)
+        entries = with_measured([entry(t) for t in tables if t.gpu == gpu], gpu)
         path = write_kernel_profile(KernelProfile(gpu, entries, "shipped"), PROFILES / f"{gpu}.json")
         print(f"{path.name}: {len(entries)} entries")
     write_families(tables)
