@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from specadvisor.acceptance import parse_mix, prior
 from specadvisor.acceptance.catalogue import same_source
 from specadvisor.acceptance.context import CONTEXT_LAWS, context_factor, context_law, context_note
-from specadvisor.acceptance.effects import context_shift
 from specadvisor.acceptance.priors import shipped_table
 from specadvisor.errors import InputError
 from specadvisor.ids import DRAFTERS, WORKLOADS
@@ -108,13 +107,6 @@ def test_context_beyond_training_follows_the_published_decay() -> None:
     long = prior("eagle3", context=16384, trained_context=4096)
     assert float(long.acceptance_length(3)) < float(prior("eagle3").acceptance_length(3)) - 0.5
     assert "is beyond the trained 4096" in long.notes[0]
-
-
-def test_a_measurement_moves_to_another_context_by_the_same_law() -> None:
-    assert context_shift("eagle3", 8192, 2048) == pytest.approx(float(context_factor("eagle3", 8192)))
-    assert context_shift("eagle3", 2048, 8192) == pytest.approx(1 / float(context_factor("eagle3", 8192)))
-    assert context_shift("eagle3", 2048, 1e6) == pytest.approx(20)
-    assert context_shift("mtp", 65536, 1024) == 1.0
 
 
 def test_dflash_fades_where_eagle_3_collapses() -> None:
