@@ -8,8 +8,8 @@ from dataclasses import replace
 from specadvisor.calibration.driver import Device
 from specadvisor.calibration.rows import Row
 from specadvisor.errors import InputError
-from specadvisor.hardware import datasheet, list_gpus, load_gpu, match_local
-from specadvisor.hardware.catalogue import unlisted_id
+from specadvisor.hardware import datasheet, list_gpus, match_local
+from specadvisor.hardware.catalogue import gpu_facts, unlisted_id
 from specadvisor.hardware.gpu import Gpu
 
 # Dense FLOP per clock and SM with fp32 accumulation, from the datasheet peaks of each generation's data-centre or largest part:
@@ -31,12 +31,12 @@ def identify(device: Device, named: str) -> tuple[Gpu, bool]:
     where the device is another GPU of the catalogue than the one named.
     """
     if named.lower() != "auto":
-        gpu = load_gpu(named)
+        gpu = gpu_facts(named)
         check_name(device.name, gpu)
         return gpu, gpu.id in list_gpus()
     for memory_bytes in (device.memory_bytes, None):  # CUDA and NVML count reserved memory differently
         try:
-            return load_gpu(match_local(device.name, memory_bytes).id), True
+            return datasheet(match_local(device.name, memory_bytes).id), True
         except InputError:
             continue
     return unlisted(device), False

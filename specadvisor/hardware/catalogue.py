@@ -61,17 +61,31 @@ def load_gpu(
     return gpu if gpu.kernels else replace(gpu, kernels=load_kernel_profile(gpu))
 
 
+def gpu_facts(name: str | Path) -> Gpu:
+    """As ``load_gpu`` by id, name or file, but without kernel parameters: whoever measures them needs none."""
+    text = str(name).strip()
+    if text.lower().endswith((".toml", ".json")):
+        return _facts(Path(text).expanduser())
+    path = _calibration(text)
+    return _facts(path) if path else datasheet(text)
+
+
 def calibrated(name: str) -> Gpu | None:
     """What the user calibrated under this id, if it is not in the catalogue: such a profile brings its own datasheet.
 
     Raises ``InputError`` for a processor that was not calibrated: no catalogue can describe it.
     """
+    path = _calibration(name)
+    return _from_path(path) if path else None
+
+
+def _calibration(name: str) -> Path | None:
     gpu_id = re.sub(r"[^a-z0-9]+", "_", name.lower())
     path = user_dir() / "kernels" / f"{gpu_id}.json"
     if (_folder() / f"{gpu_id}.toml").is_file():
         return None
     if path.is_file():
-        return _from_path(path)
+        return path
     if gpu_id == CPU:
         hint = "Measure it first: specadvisor calibrate --device cpu"
         raise InputError("gpu", name, f"a processor with a calibration at {path}", hint)
@@ -113,6 +127,12 @@ def match_local(nvml_name: str, memory_bytes: float | None) -> Gpu:
 
 
 def _from_path(path: Path) -> Gpu:
+    """``_facts``, with the kernel parameters of a calibration."""
+    gpu = _facts(path)
+    return gpu if path.suffix.lower() == ".toml" else replace(gpu, kernels=load_kernel_profile(gpu, path))
+
+
+def _facts(path: Path) -> Gpu:
     """A GPU file, or a calibration: its ``gpu`` names a shipped GPU, or ``datasheet`` holds the table of a GPU file."""
     if not path.is_file():
         raise InputError("gpu file", str(path), "an existing .toml or .json file", "Check the path.")
@@ -123,12 +143,10 @@ def _from_path(path: Path) -> Gpu:
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise InputError("gpu profile", str(path), "a JSON profile written by `specadvisor calibrate`", str(error)) from error
     if isinstance(data, dict) and isinstance(data.get("datasheet"), dict):
-        gpu = gpu_from_table(data["datasheet"], where=str(path))
-    elif isinstance(data, dict) and isinstance(data.get("gpu"), str):
-        gpu = datasheet(data["gpu"])
-    else:
-        raise InputError("gpu profile", str(path), "a JSON profile with the key `gpu`", "Write one with: specadvisor calibrate")
-    return replace(gpu, kernels=load_kernel_profile(gpu, path))
+        return gpu_from_table(data["datasheet"], where=str(path))
+    if isinstance(data, dict) and isinstance(data.get("gpu"), str):
+        return datasheet(data["gpu"])
+    raise InputError("gpu profile", str(path), "a JSON profile with the key `gpu`", "Write one with: specadvisor calibrate")
 
 
 def _folder() -> Path:

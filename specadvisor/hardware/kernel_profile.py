@@ -51,7 +51,7 @@ def _profile_of(gpu: Gpu, path: Path) -> KernelProfile:
     """The profile in the file, if it is that of ``gpu``: a copied or renamed file must not lend its times to another GPU."""
     profile = read_kernel_profile(path)
     spellings = (gpu.id, gpu.name, *gpu.aliases, *gpu.nvml_names)
-    away = f"Move {path} away, or measure this GPU: specadvisor calibrate --gpu {gpu.id}"
+    away = f"Move {path} away; on this GPU, specadvisor calibrate --gpu {gpu.id} makes a new one."
     if STAND_IN in (_bare(profile.gpu), _bare(profile.source)):
         raise InputError(f"{path.name}: source", "a test's stand-in with invented times", f"measurements of {gpu.id}", away)
     if _bare(profile.gpu) not in map(_bare, spellings):
@@ -136,9 +136,7 @@ def _entry(row: object, where: str) -> KernelEntry:
     parameters = _parameters(operator, row["parameters"], where)
     provenance = _provenance(row.get("provenance", {}), where)
     text = {key: str(row.get(key, "")) for key in ("format", "engine", "kernel")}
-    return KernelEntry(
-        operator, text["format"], text["engine"], parameters, state, median, p90, provenance, text["kernel"]
-    )
+    return KernelEntry(operator, text["format"], text["engine"], parameters, state, median, p90, provenance, text["kernel"])
 
 
 def _provenance(given: object, where: str) -> dict[str, Any]:

@@ -6,10 +6,12 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from specadvisor.calibration.identify import identify
 from specadvisor.cli.app import main
 from specadvisor.data_files import profiles_dir
 from specadvisor.errors import InputError
@@ -61,7 +63,7 @@ def test_another_gpus_or_invented_times_are_refused(
     path = saved(**head)
     with pytest.raises(InputError) as raised:
         load_gpu("h200_sxm")
-    assert message in str(raised.value) and f"Move {path} away" in str(raised.value)
+    assert message in str(raised.value) and f"Move {path} away;" in str(raised.value)
     with pytest.raises(SystemExit) as ended:
         main(["gpus", "h200_sxm"])
     assert ended.value.code == 2
@@ -85,6 +87,22 @@ def test_the_shipped_folder_is_checked_too(tmp_path: Path, monkeypatch: pytest.M
 def test_a_file_given_by_its_path_is_checked_too(saved: Callable[..., Path]) -> None:
     with pytest.raises(InputError, match="stand-in"):
         load_gpu(saved(source="stand-in"))
+
+
+@pytest.mark.parametrize("named", ["auto", "h200_sxm"])
+def test_a_damaged_profile_does_not_keep_the_gpu_from_being_measured(saved: Callable[..., Path], named: str) -> None:
+    saved(gpu="l40s")
+    device = SimpleNamespace(name="NVIDIA H200", memory_bytes=140 * 2**30)
+    gpu, listed = identify(device, named)  # type: ignore[arg-type]
+    assert (gpu.id, listed) == ("h200_sxm", True)
+
+
+def test_a_gpu_file_of_ones_own_is_not_in_the_catalogue(tmp_path: Path) -> None:
+    text = (profiles_dir() / "gpus" / "h200_sxm.toml").read_text().replace('"h200_sxm"', '"mine"', 1)
+    (tmp_path / "mine.toml").write_text(text)
+    device = SimpleNamespace(name="NVIDIA H200", memory_bytes=140 * 2**30)
+    gpu, listed = identify(device, str(tmp_path / "mine.toml"))  # type: ignore[arg-type]
+    assert (gpu.id, listed) == ("mine", False)
 
 
 @pytest.mark.parametrize(
