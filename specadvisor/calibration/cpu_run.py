@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from specadvisor.calibration import quality, reference
 from specadvisor.calibration.checks import require
-from specadvisor.calibration.cpu_machine import blas_name, cold_sets, measure_call, model_name, thread_count
+from specadvisor.calibration.cpu_machine import ROUNDS, blas_name, cold_sets, measure_call, model_name, thread_count
 from specadvisor.calibration.plan import AttentionPoint, GemmPoint, Plan
 from specadvisor.calibration.rows import Row, row
 from specadvisor.calibration.run import Progress, Run
@@ -29,7 +29,6 @@ CACHE_FORMAT = "bf16"
 # Row tiles that advice for llama.cpp without matrix units counts with; numpy has none, but a fit must use the same.
 TILES = (8, 16, 32)
 FP32_TOLERANCE = 1e-4
-ROUNDS = 2
 Array = NDArray[np.float32]
 
 

@@ -127,7 +127,8 @@ def _show_plan(gpu: str, device: str, options: dict[str, Any], format: str) -> N
     _emit("Plan", rows, format)
     for note in plan.left_out:
         opt.note(note)
-    opt.note(f"about {plan.seconds:.0f} s in all; nothing was measured")
+    where = " on an idle machine" if device == "cpu" else ""
+    opt.note(f"about {plan.seconds:.0f} s in all{where}; nothing was measured")
 
 
 def _refit(table: Path, gpu: str, out: Path | None, dry_run: bool, format: str, written: list[Path]) -> None:
