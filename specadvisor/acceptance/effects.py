@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from specadvisor.acceptance.context import context_law
+from specadvisor.acceptance.context import context_factor
 from specadvisor.acceptance.shape import bisect, logit
 from specadvisor.acceptance.survival import Survival
 from specadvisor.errors import InputError
@@ -42,17 +42,10 @@ def with_gain(curve: Survival, factor: float, k: int = 3) -> Survival:
     return replace(curve, s=survival(shift), tail=tail, counted=None)
 
 
-# Away from the context where acceptance was measured: AL - 1 falls as a power of the context. DFlash paper, Table 4
-# (gov_report): AL 4.53 at 1k, 2.09 at 32k, so AL - 1 falls by 32**-0.34; EAGLE-3 falls faster past its trained context.
-CONTEXT_POWER = 0.34
-SHORT_CONTEXT = 2048.0
-
-
 def context_shift(kind: str, context: float, measured_context: float) -> float:
-    """Factor on AL - 1 at ``context`` where it was measured at ``measured_context`` (below 2k both count as 2k)."""
-    if context_law(kind).usual_trained is None:
-        return 1.0
-    return float((max(context, SHORT_CONTEXT) / max(measured_context, SHORT_CONTEXT)) ** -CONTEXT_POWER)
+    """Factor on AL - 1 at ``context`` where it was measured at ``measured_context`` with a drafter of unknown training."""
+    there, here = (float(context_factor(kind, tokens)) for tokens in (measured_context, context))
+    return here / there
 
 
 def language_code(language: str) -> str:

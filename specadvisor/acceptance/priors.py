@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
 
 from specadvisor.acceptance.catalogue import read_table
-from specadvisor.acceptance.context import context_factor, context_note
+from specadvisor.acceptance.context import context_factor, context_note, context_sigma
 from specadvisor.acceptance.effects import language_code, language_note, with_gain
 from specadvisor.acceptance.shape import KindShape, kind_shapes
 from specadvisor.acceptance.survival import REFERENCE_K, Survival
@@ -78,7 +78,7 @@ def prior(
 
     Shares of a mix are shares of the output tokens. ``exclude_sources`` are substrings of source addresses (or source
     ids) whose rows must not take part: a prediction of that source's own measurements. ``context`` in tokens matters
-    beyond the drafter's ``trained_context`` (None: its kind's usual one, see ``context.py``). A ``language`` other than
+    beyond the drafter's ``trained_context`` (None: not known, see ``context.py``). A ``language`` other than
     ``en`` uses the multilingual level.
     """
     kind = resolve("drafter", kind)
@@ -106,6 +106,7 @@ def prior(
     factor = 1.0 - (1.0 - table.temperature[kind]) * min(float(temperature), 1.0)
     if context is not None:
         factor *= float(context_factor(kind, context, trained_context))
+        curve = replace(curve, sigma=float(np.hypot(curve.sigma, context_sigma(kind, context, trained_context))))
         notes += [note] if (note := context_note(kind, context, trained_context)) else []
     if factor != 1.0:
         curve = with_gain(curve, factor, REFERENCE_K)

@@ -9,7 +9,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from specadvisor.acceptance.context import context_law
 from specadvisor.advise import limits
 from specadvisor.advise.case import Case
 from specadvisor.advise.published import carried_over
@@ -115,9 +114,10 @@ def _short_training(case: Case) -> str | None:
     if factor == 1.0:
         return None
     stated = drafter.trained_context
-    trained = f"was trained on contexts up to {stated}" if stated else "is usually trained on contexts up to "
-    trained += "" if stated else f"{context_law(drafter.acceptance_kind).usual_trained}"
-    text = f"{drafter.name} {trained} tokens, and this load has {case.load.context}: "
+    if stated:
+        text = f"{drafter.name} was trained on contexts up to {stated} tokens, and this load has {case.load.context}: "
+    else:
+        text = f"What contexts {drafter.name} was trained on is not known, and this load has {case.load.context}: "
     if case.curve.acceptance_known:
         text += f"AL - 1 falls to {factor:.2f} of what short prompts give. Yours is taken as measured at this context."
     else:

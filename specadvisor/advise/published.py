@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from specadvisor.acceptance import Survival, prior, with_gain
-from specadvisor.acceptance.context import context_factor, context_law
+from specadvisor.acceptance.context import UNTOLD, context_factor, context_law, context_sigma
 from specadvisor.acceptance.survival import REFERENCE_K
 from specadvisor.ranges import FloatArray, Range
 
@@ -108,8 +108,11 @@ def _at(drafter: Drafter, workload: str, temperature: float, keys: float | None)
     factor = 1.0 if keys is None else carried_over(drafter, keys)
     if keys is not None and factor < 1.0:
         law = context_law(drafter.acceptance_kind)
-        note = f"{drafter.name} at a context of {keys:g}: AL - 1 times {factor:.2f} ({law.state}: {law.source})"
+        reason = f"{law.state}: {law.source}" if drafter.trained_context else UNTOLD
+        note = f"{drafter.name} at a context of {keys:g}: AL - 1 times {factor:.2f} ({reason})"
+        unsure = float(context_sigma(drafter.acceptance_kind, drafter.keys_seen(keys), drafter.trained_context))
         curve = with_gain(curve, factor, REFERENCE_K).with_notes(note)
+        curve = replace(curve, sigma=float(np.hypot(curve.sigma, unsure)))
     s = drafter.survival(curve.extended(drafter.k_max), workload=workload, temperature=temperature)
     found = replace(curve, s=s, tail=None)
     return as_copied(found) if drafter.lookup else found

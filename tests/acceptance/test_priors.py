@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from specadvisor.acceptance import parse_mix, prior
 from specadvisor.acceptance.catalogue import same_source
-from specadvisor.acceptance.context import CONTEXT_LAWS, context_factor, context_law, context_note
+from specadvisor.acceptance.context import CONTEXT_LAWS, context_factor, context_law, context_note, context_sigma
+from specadvisor.acceptance.effects import context_shift
 from specadvisor.acceptance.priors import shipped_table
 from specadvisor.errors import InputError
 from specadvisor.ids import DRAFTERS, WORKLOADS
@@ -101,7 +102,7 @@ def test_measurements_of_a_source_find_its_rows() -> None:
 
 def test_context_beyond_training_follows_the_published_decay() -> None:
     """speculators pull request 684: EAGLE-3 on Qwen3-8B; SPEED-Bench Table 10: on Llama-3.3-70B, trained to 2k."""
-    lengths = 1 + 1.295 * context_factor("eagle3", [8192, 12288, 20480])
+    lengths = 1 + 1.295 * context_factor("eagle3", [8192, 12288, 20480], 4096)
     np.testing.assert_allclose(lengths, [1.69, 1.29, 1.08], atol=0.07)
     assert float(1 + 1.59 * context_factor("eagle3", 8192, 2048)) == pytest.approx(1.19, abs=0.02)
     long = prior("eagle3", context=16384, trained_context=4096)
@@ -131,8 +132,20 @@ def test_the_context_factor_is_one_inside_the_training_and_never_rises(
     assert factor.shape == (len(contexts),)
     assert np.all((factor > 0) | (np.array(contexts) > 1e4))
     assert np.all(np.diff(factor) <= 0)
-    known = trained or context_law(kind).usual_trained or np.inf
+    known = trained or (2048 if context_law(kind).depends else np.inf)
     np.testing.assert_array_equal(factor[np.array(contexts) <= known], 1.0)
+
+
+def test_a_drafter_of_unknown_training_falls_as_a_power_and_is_less_sure() -> None:
+    """Qwen3-Coder-30B-A3B's EAGLE-3 head (published sweeps): AL by context; the collapse of a short training is far below."""
+    contexts, printed = np.array([13768, 39653, 91897, 252458]), np.array([2.94, 2.36, 2.03, 1.58])
+    factor = context_factor("eagle3", contexts) / context_factor("eagle3", 2486)
+    np.testing.assert_allclose(1 + 2.67 * factor, printed, rtol=0.16)
+    assert np.all(context_factor("eagle3", contexts, 4096) < 0.2)
+    np.testing.assert_allclose(context_sigma("eagle3", contexts), -0.5 * np.log(context_factor("eagle3", contexts)))
+    assert float(context_sigma("eagle3", 1e5, 4096)) == 0.0
+    assert prior("eagle3", context=32768).sigma > prior("eagle3").sigma == prior("eagle3", context=2048).sigma
+    assert context_shift("eagle3", 32768, 4096) == pytest.approx(8**-0.34)
 
 
 def test_every_kind_has_a_context_law_with_its_source() -> None:
@@ -140,9 +153,10 @@ def test_every_kind_has_a_context_law_with_its_source() -> None:
     for kind, law in CONTEXT_LAWS.items():
         assert law.source
         assert law.state in ("published", "assumed")
-        assert (law.usual_trained is None) == (float(context_factor(kind, 1e6)) == 1.0)
+        for trained in (None, 4096):
+            assert law.depends == (float(context_factor(kind, 1e6, trained)) < 1.0)
     assert context_note("mtp", 1e6) == ""
-    assert "assumed" in context_note("dflash", 32768)
+    assert "assumed" in context_note("dflash", 32768, 4096) and "not known" in context_note("dflash", 32768)
     with pytest.raises(InputError, match="context"):
         context_factor("eagle3", [-1.0])
 

@@ -41,11 +41,11 @@ def test_a_published_length_falls_beyond_the_trained_context(llama):
     assert far.best.k == 0 and near.best.k > 0
 
 
-def test_a_config_that_copies_the_targets_context_leaves_the_usual_one():
+def test_a_config_that_copies_the_targets_context_says_nothing_of_the_training():
     model = load_model("qwen3-8b")
     drafter = load_drafter(str(TESTS / "data" / "drafter_configs" / "qwen3-8b-eagle3.json"), model)
-    assert carried_over(drafter, 4096.0) == 1.0
-    assert carried_over(drafter, 16384.0) == carried_over(load_drafter("eagle3", model), 16384.0) < 0.2
+    assert carried_over(drafter, 2048.0) == 1.0
+    assert carried_over(drafter, 16384.0) == carried_over(load_drafter("eagle3", model), 16384.0) == pytest.approx(8**-0.34)
     assert carried_over(load_drafter("ngram", model), 1e5) == 1.0
 
 
