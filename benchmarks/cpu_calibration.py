@@ -15,6 +15,7 @@ import tempfile
 
 import numpy as np
 
+from specadvisor.calibration.checks import Unreliable
 from specadvisor.calibration.cpu_machine import EFFORT
 from specadvisor.calibration.cpu_run import FORMAT, measure_plan
 from specadvisor.calibration.entry import calibrate
@@ -38,7 +39,11 @@ def main() -> int:
     unseen = Plan((Section("unseen", "gemm", points, 1.0),))
     before = measure_unseen(unseen)
     with tempfile.TemporaryDirectory() as folder:
-        done = calibrate(device="cpu", out=folder)
+        try:
+            done = calibrate(device="cpu", out=folder)
+        except Unreliable as error:
+            print(f"not valid: {error}")
+            return 2
         machine = load_gpu(str(done.path))
     after = measure_unseen(unseen)
     measured = [min(pair, key=lambda r: r.us) for pair in zip(before, after, strict=True)]

@@ -118,6 +118,7 @@ def profile_states(deployment: Deployment) -> str:
         meaning = f"your calibration of {day}" + ("" if entry.state == "measured" else ", on another engine's kernel")
         if measured := entry.provenance.get("measured_format"):
             meaning += f", measured in {measured} ({entry.kernel}): a stand-in for an engine's {entry.format} kernels"
-    assumed = "" if entry.error_measured else ", assumed: one shape was measured"
-    errors = f"median error {entry.median_error:.0%}, p90 {entry.p90_error:.0%} for the matrices{assumed}"
+    tested = "" if entry.error_measured else ", assumed: too few rows were measured"
+    tested = tested or (", of one shape only" if "of one shape" in str(entry.provenance.get("error_on", "")) else "")
+    errors = f"median error {entry.median_error:.0%}, p90 {entry.p90_error:.0%} for the matrices{tested}"
     return f"kernel times: {meaning} ({errors})" + ("" if own else "; calibrate to sharpen")

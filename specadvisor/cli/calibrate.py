@@ -37,13 +37,13 @@ def calibrate(
     index: Annotated[int, typer.Option(help="Which GPU of this machine, counted as CUDA counts.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Profile file (.json) or folder instead of your own profiles.")] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the plan and its time, measure nothing; needs no GPU with --gpu ID.")
+        bool, typer.Option("--dry-run", help="Print the plan and its time, measure and write nothing; needs no GPU with --gpu ID.")
     ] = False,
     executor: Annotated[
         str | None, typer.Option(help="Dask (tcp://host:8786) or Ray (ray://host:10001) address: one run per kind of GPU.")
     ] = None,
     from_measurements: Annotated[
-        Path | None, typer.Option(help="Fit this table of times (CSV or Parquet) instead of measuring; needs no GPU.")
+        Path | None, typer.Option(help="Fit this table of times (CSV or Parquet) instead of measuring; needs no GPU. --gpu: if it names none.")
     ] = None,
     format: opt.Format = "table",
 ) -> None:
@@ -80,9 +80,7 @@ def calibrate(
 
 
 def _written(paths: list[Path]) -> str:
-    if not paths:
-        return "nothing was written"
-    return "; complete with their measurements: ".join(("after everything was measured", ", ".join(map(str, paths))))
+    return f"but written, with measurements: {', '.join(map(str, paths))}" if paths else "nothing was written"
 
 
 def _model(name: str | None) -> Any:
