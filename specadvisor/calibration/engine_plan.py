@@ -11,7 +11,7 @@ from specadvisor.calibration.collectives import ALL_REDUCES, NCCL
 from specadvisor.calibration.engine_attention import KERNELS, EngineKernel
 from specadvisor.calibration.engine_moe import MOE_KERNELS, MoePoint
 from specadvisor.calibration.engine_weights import W4A16_KERNELS
-from specadvisor.calibration.plan import RANKS, Chunk, GemmPoint, Plan, plan_within
+from specadvisor.calibration.plan import EDGE_ROWS, RANKS, Chunk, GemmPoint, Plan, plan_within
 
 _POINT_S, _SETUP_S, _PROCESSES_S = 0.15, 3.0, 25.0
 # As ``plan.RANKS``: ranks of our own attention where the engine's is timed (a few steps to see the tiles, the rest last), of
@@ -81,7 +81,8 @@ def with_engine_sections(plan: Plan, engine: str, capability: int, quick: bool =
 def _more_chunks(engine: str, capability: int) -> list[Chunk]:
     chunks = []
     if chosen(W4A16_KERNELS, engine, capability):
-        weights = tuple(GemmPoint("w4a16", m, n, k) for n, k in W4A16_SHAPES for m in W4A16_ROWS)
+        rows = {shape: EDGE_ROWS if shape == W4A16_SHAPES[0] else W4A16_ROWS for shape in W4A16_SHAPES}
+        weights = tuple(GemmPoint("w4a16", m, n, k) for (n, k), ms in rows.items() for m in ms)
         chunks.append(Chunk(_WEIGHTS, "engine w4a16", "engine", weights, _POINT_S, _SETUP_S))
     if chosen(MOE_KERNELS, engine, capability):
         chunks.append(Chunk(_MOE, "engine moe", "engine", MOE_POINTS, _POINT_S, _SETUP_S))

@@ -286,6 +286,17 @@ def test_a_foreign_library_is_not_cublaslt(stand_in: StandIn) -> None:
     operators, notes = measure(stand_in, code, SPECADVISOR_CUBLASLT=foreign)  # type: ignore[misc]
     assert operators == ["launch"]
     assert f"{foreign} lacks cuBLASLt's functions" in notes[0] and "correct SPECADVISOR_CUBLASLT" in notes[0]
+    text = "from specadvisor.calibration.freshness import local_cublas\nresult = local_cublas()"
+    assert stand_in.python(text, SPECADVISOR_CUBLASLT=foreign) == ""
+
+
+def test_what_a_plan_leaves_out_is_said(stand_in: StandIn) -> None:
+    done = stand_in.command("--dry-run", "--quick", "--gpu", "b200_sxm", "--model", "deepseek-v3", LD_LIBRARY_PATH="")
+    assert done.returncode == 0, done.stderr
+    assert "left out, to end within 15 s: " in done.stderr and "all of GEMM nvfp4" in done.stderr
+    assert "about 15 s in all" in done.stderr
+    code = "small = plan.Plan(small.sections[:1], left_out=('left out',))\nresult = run().notes"
+    assert measure(stand_in, code) == ["left out"]
 
 
 def test_interrupt_leaves_nothing(stand_in: StandIn, tmp_path: Path) -> None:
