@@ -37,13 +37,13 @@ def calibrate(
     index: Annotated[int, typer.Option(help="Which GPU of this machine, counted as CUDA counts.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Profile file (.json) or folder instead of your own profiles.")] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the plan and its time, measure and write nothing; needs no GPU with --gpu ID.")
+        bool, typer.Option("--dry-run", help="Print plan and time (or fit), write nothing; needs no GPU with --gpu ID.")
     ] = False,
     executor: Annotated[
         str | None, typer.Option(help="Dask (tcp://host:8786) or Ray (ray://host:10001) address: one run per kind of GPU.")
     ] = None,
     from_measurements: Annotated[
-        Path | None, typer.Option(help="Fit this table of times (CSV or Parquet) instead of measuring; needs no GPU. --gpu: if it names none.")
+        Path | None, typer.Option(help="Fit this table of times (CSV or Parquet) instead of measuring; no GPU needed.")
     ] = None,
     format: opt.Format = "table",
 ) -> None:
