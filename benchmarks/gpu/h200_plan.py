@@ -106,6 +106,12 @@ def past_the_tiles(batch: int, context: int, group: int) -> list[AttentionPoint]
     return [AttentionPoint(batch, q, context, group) for fill in fills for q in (fill, fill + 1)]
 
 
+def between(kv_format: str) -> list[AttentionPoint]:
+    """The query tokens up to 16 that the ladder of powers of two leaves out, and 512 packed rows, at one place."""
+    tokens = (*(q for q in range(1, 17) if q not in QUERY_TOKENS), 64)
+    return [AttentionPoint(8, q, 8192, 8, kv_format=kv_format) for q in tokens]
+
+
 def _choices(gpu: Gpu, small: bool) -> list[Task]:
     """The same work with every tile, without split and in pages: what a kernel pays that chooses otherwise."""
     tokens = (4, 16) if small else QUERY_TOKENS
@@ -157,6 +163,7 @@ def make_tasks(gpu: Gpu, small: bool = False) -> list[Task]:
         Task("launch floor", "launch", (None,) * 4, 0.4),
         *verify[: len(verify) // 2],
         *edges,
+        *(_attention("between", between(kv_format), gpu) for kv_format in ("bf16", "fp8")),
         *products.pop("bf16"),
         *verify[len(verify) // 2 :],
         *_torch(gpu, small),
