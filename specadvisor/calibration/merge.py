@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from specadvisor.calibration.freshness import saved_conditions
 from specadvisor.calibration.rows import COLUMNS
 from specadvisor.data_files import user_dir
 from specadvisor.errors import InputError
@@ -61,7 +62,7 @@ def merged(path: Path, profile: KernelProfile, conditions: Mapping[str, Any]) ->
     notes = [note for note in (_replaced(old, profile.entries),) if note]
     if not beyond:
         return Merged(profile, (), tuple(notes))
-    before = _json(path).get("conditions") or {}
+    before = saved_conditions(path)
     changed = [k for k in _SAME if before.get(k, "") != conditions.get(k, "")]
     changed += [k for k in _SAME_IF_KNOWN if before.get(k) and conditions.get(k) and before[k] != conditions[k]]
     names = ", ".join(dict.fromkeys(" ".join(_key(e)) for e in beyond))
@@ -92,7 +93,8 @@ def _replaced(old: Sequence[KernelEntry], new: Sequence[KernelEntry]) -> str:
     for side, entries in enumerate((old, new)):
         for e in entries:
             if _key(e) in rows:
-                rows[_key(e)][side] += int(e.provenance.get("rows") or 0)
+                count = e.provenance.get("rows")
+                rows[_key(e)][side] += count if isinstance(count, int) else 0
     fewer = [f"{' '.join(key)} (rows {before} -> {now})" for key, (before, now) in rows.items() if now < before]
     return f"replaced by a fit of fewer rows: {', '.join(fewer)}" if fewer else ""
 
@@ -122,7 +124,10 @@ def _family(row: Mapping[str, str]) -> str:
 def _lines(table: Path) -> list[list[str]]:
     """Cells of every line that is no comment; at least one line."""
     text = table.read_text(encoding="utf-8-sig", errors="replace").splitlines()
-    return list(csv.reader(line for line in text if line.strip() and not line.startswith("#"))) or [[]]
+    try:
+        return list(csv.reader(line for line in text if line.strip() and not line.startswith("#"))) or [[]]
+    except csv.Error:
+        return [[]]
 
 
 def _line(cells: Sequence[str]) -> str:

@@ -26,6 +26,14 @@ H200 = load_gpu("h200_sxm")
 CONDITIONS = {"device": "NVIDIA H200", "driver": "580.1"}
 
 
+@pytest.fixture(autouse=True)
+def spare(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where rows go that cannot be saved."""
+    folder = tmp_path_factory.mktemp("spare")
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
 def texts(folder: Path, text: str) -> dict[Path, str]:
     return {folder / "a.csv": f"{text} rows", folder / "a.json": f"{text} profile"}
 
@@ -100,10 +108,7 @@ def measured(path: Path, *entries: KernelEntry, **conditions: str) -> Run:
     return run
 
 
-def test_a_full_disk_is_one_line_and_the_rows_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    spare = tmp_path / "spare"
-    spare.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(spare))
+def test_a_full_disk_is_one_line_and_the_rows_are_kept(tmp_path: Path, spare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = tmp_path / "full" / "p.json"
     measured(target, entry())
     before = contents(target.parent)
@@ -171,6 +176,16 @@ def test_another_gpus_profile_is_not_overwritten(tmp_path: Path) -> None:
     for gpu, stand_in in ((other, False), (H200, True)):
         with pytest.raises(NotSaved, match="profile of h200_sxm"):
             save(Run(stand_in=stand_in), KernelProfile(gpu.id, (entry(),), "user"), gpu, tmp_path / "p.json")
+
+
+def test_odd_values_in_the_old_profile_do_not_stop_the_new_one(tmp_path: Path) -> None:
+    path = tmp_path / "p.json"
+    measured(path, entry("attention"), entry())
+    data = json.loads(path.read_text()) | {"conditions": "lost"}
+    data["entries"][1]["provenance"]["rows"] = "many"
+    path.write_text(json.dumps(data))
+    run = measured(path, entry())
+    assert "device not stated -> NVIDIA H200" in run.fit_notes[-1]
 
 
 def test_a_damaged_calibration_of_ours_can_be_renewed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -72,7 +73,8 @@ def test_an_interrupt_after_the_files_are_there_says_so(run, table, monkeypatch)
     assert (user_dir() / "kernels" / "h200_sxm.json").is_file()
 
 
-def test_a_full_disk_is_one_line(run, table, monkeypatch):
+def test_a_full_disk_is_one_line(run, table, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     real = Path.write_text
 
     def full(self, text, **options):
