@@ -79,7 +79,8 @@ def require_loadable(capability: int, cuda_driver_version: int) -> None:
         raise InputError("NVRTC", found, f"one for the CUDA {wanted} of this driver", hint)
     known = _nvrtc().nvrtcGetSupportedArchs()[1]
     if capability not in known:
-        raise InputError("NVRTC", found, f"one that knows sm_{capability}", f"Update it: {extra_for_driver(cuda_driver_version)}.")
+        update = f"Update it: {extra_for_driver(cuda_driver_version)}."
+        raise InputError("NVRTC", found, f"one that knows sm_{capability}", update)
 
 
 def _log(nvrtc: Any, program: Any) -> str:

@@ -52,7 +52,9 @@ def _profile_of(gpu: Gpu, path: Path) -> KernelProfile:
     profile = read_kernel_profile(path)
     spellings = (gpu.id, gpu.name, *gpu.aliases, *gpu.nvml_names)
     away = f"Move {path} away; on this GPU, specadvisor calibrate --gpu {gpu.id} makes a new one."
-    if STAND_IN in (_bare(profile.gpu), _bare(profile.source)):
+    conditions = _read_json(path).get("conditions")
+    invented = isinstance(conditions, dict) and bool(conditions.get("stand_in"))
+    if invented or STAND_IN in (_bare(profile.gpu), _bare(profile.source)):
         raise InputError(f"{path.name}: source", "a test's stand-in with invented times", f"measurements of {gpu.id}", away)
     if _bare(profile.gpu) not in map(_bare, spellings):
         raise InputError(f"{path.name}: gpu", profile.gpu, gpu.id, away)

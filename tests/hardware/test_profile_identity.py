@@ -55,6 +55,7 @@ def test_every_spelling_of_the_gpu_is_its_own(saved: Callable[..., Path], name: 
         ({"gpu": "l40s"}, "h200_sxm.json: gpu: 'l40s'"),
         ({"gpu": "stand_in", "source": "stand-in"}, "h200_sxm.json: source: \"a test's stand-in"),
         ({"source": "stand-in"}, "h200_sxm.json: source: \"a test's stand-in"),
+        ({"conditions": {"stand_in": True}}, "h200_sxm.json: source: \"a test's stand-in"),
     ],
 )
 def test_another_gpus_or_invented_times_are_refused(
