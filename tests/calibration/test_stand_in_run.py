@@ -56,6 +56,16 @@ def test_user_folder_is_refused_through_out_too(stand_in: StandIn) -> None:
     assert not stand_in.saved()
 
 
+def test_a_real_profile_is_not_overwritten_by_invented_times(stand_in: StandIn, tmp_path: Path) -> None:
+    shipped = Path(__file__).parents[2] / "profiles" / "kernels" / "h200_sxm.json"
+    (tmp_path / "h200_sxm.json").write_bytes(shipped.read_bytes())
+    done = stand_in.command("--quick", "--out", str(tmp_path))
+    assert done.returncode == 2
+    assert "profile of h200_sxm; it stays as it is" in done.stderr
+    assert (tmp_path / "h200_sxm.json").read_bytes() == shipped.read_bytes()
+    assert len(list(tmp_path.iterdir())) == 1
+
+
 @pytest.fixture(scope="module")
 def quick_run(stand_in_libraries: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("quick")
