@@ -49,10 +49,11 @@ def load_kernel_profile(gpu: Gpu, path: str | Path | None = None) -> KernelProfi
 
 def _profile_of(gpu: Gpu, path: Path) -> KernelProfile:
     """The profile in the file, if it is that of ``gpu``: a copied or renamed file must not lend its times to another GPU."""
-    profile = read_kernel_profile(path)
+    data = _read_json(path)
+    profile = _parsed(data, path.name)
     spellings = (gpu.id, gpu.name, *gpu.aliases, *gpu.nvml_names)
     away = f"Move {path} away; on this GPU, specadvisor calibrate --gpu {gpu.id} makes a new one."
-    conditions = _read_json(path).get("conditions")
+    conditions = data.get("conditions")
     invented = isinstance(conditions, dict) and bool(conditions.get("stand_in"))
     if invented or STAND_IN in (_bare(profile.gpu), _bare(profile.source)):
         raise InputError(f"{path.name}: source", "a test's stand-in with invented times", f"measurements of {gpu.id}", away)
@@ -76,8 +77,10 @@ def family_defaults(gpu: Gpu) -> tuple[KernelEntry, ...]:
 def read_kernel_profile(path: str | Path) -> KernelProfile:
     """The profile in one JSON file; raises ``InputError`` naming the file, the entry and the field that is wrong."""
     path = Path(path)
-    data = _read_json(path)
-    where = path.name
+    return _parsed(_read_json(path), path.name)
+
+
+def _parsed(data: Mapping[str, Any], where: str) -> KernelProfile:
     _check_version(data, where)
     _check_keys(data, _TOP, {"gpu", "entries"}, where)
     if not isinstance(data["entries"], list):
