@@ -42,7 +42,7 @@ def make_tuner(
 
     ``options`` are the tuner's own (``margin``, ``explore_every``, ``drift``). Raises ``InputError``.
     """
-    found = candidates(advisor.deployment, drafter, acceptance, workload, temperature, ())
+    found = candidates(advisor.deployment, drafter, acceptance, workload, temperature, (), context)
     one = found.drafters[0]
     survival = found.survival[one.name]
     most = min(one.k_max, 16) if k_max is None else whole("k_max", k_max, 1, one.k_max)
@@ -50,7 +50,7 @@ def make_tuner(
     ks = [k for k in one.allowed_k() if k <= most]
     if not ks:
         raise InputError("k_max", most, f"at least {one.allowed_k()[0]} draft tokens for {one.name}")
-    return Tuner([0, *ks] if allow_off else ks, times, survival, kind=one.kind, **options)
+    return Tuner([0, *ks] if allow_off else ks, times, survival, kind=one.kind, lookup=one.lookup, **options)
 
 
 def predicted_times(

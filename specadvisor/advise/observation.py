@@ -31,13 +31,21 @@ class Observation:
         accepted: float,
         per_position: Sequence[float] | None = None,
         per_request: Sequence[int] | None = None,
+        requests: float | None = None,
     ) -> Observation:
-        """Checked counters of a round at ``k``; raises ``InputError`` where they cannot be true together."""
+        """Checked counters of a round at ``k``; raises ``InputError`` where they cannot be true together.
+
+        ``requests`` None: ``drafted`` / k, every request drafted k tokens.
+        """
         drafted, accepted = number("drafted", drafted, 0.0), number("accepted", accepted, 0.0)
-        if accepted > drafted or (k == 0) != (drafted == 0):
-            given = {"k": k, "drafted": drafted, "accepted": accepted}
-            raise InputError("observation", given, "0 <= accepted <= drafted, 0 drafted at k = 0")
-        requests = drafted / k if k else 0.0
+        given = {"k": k, "drafted": drafted, "accepted": accepted}
+        if requests is None:
+            if (k == 0) != (drafted == 0):
+                raise InputError("observation", given, "0 drafted at k = 0 only; else state requests=")
+            requests = drafted / k if k else 0.0
+        requests = number("requests", requests, 0.0)
+        if accepted > drafted or drafted > k * requests * (1.0 + 1e-9):
+            raise InputError("observation", given | {"requests": requests}, "0 <= accepted <= drafted <= k * requests")
         if per_position is not None and per_request is not None:
             raise InputError("observation", list(per_request), "counts per position or per request, not both")
         if per_request is not None:
@@ -46,7 +54,7 @@ class Observation:
                 raise InputError("per_request", list(per_request), f"whole accepted drafts of {requests:g} requests")
             passed = np.count_nonzero(lengths[:, None] > np.arange(k), axis=0).astype(float)
         elif per_position is not None:
-            passed = _counts("per_position", per_position, 0.0, requests)
+            passed = _counts("per_position", per_position, 0.0, requests, "Fewer drafts than k each: state requests=.")
             if passed.size != k or np.any(np.diff(passed) > 0):
                 raise InputError("per_position", list(per_position), f"{k} counts that never increase")
         elif requests == 1 and accepted == int(accepted):
@@ -71,11 +79,11 @@ def number(field: str, value: Any, lowest: float = 1e-9) -> float:
         raise InputError(field, "an integer beyond any float", "a number") from None
 
 
-def _counts(field: str, values: Any, low: float, high: float) -> FloatArray:
+def _counts(field: str, values: Any, low: float, high: float, hint: str = "") -> FloatArray:
     try:
         counts = np.asarray(values, dtype=float)
     except (TypeError, ValueError, OverflowError):
         counts = np.full(1, np.nan)
     if counts.ndim != 1 or not np.all((counts >= low) & (counts <= high)):
-        raise InputError(field, values, f"a list of counts from {low:g} to {high:g}")
+        raise InputError(field, values, f"a list of counts from {low:g} to {high:g}", hint)
     return counts

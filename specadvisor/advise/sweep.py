@@ -103,7 +103,7 @@ def _block(drafter: Drafter, at: Evaluation, fix: Correction | None) -> dict[str
         tok_s, tpot_s = at.baseline_throughput_tok_s * throughput.mid / at.gpu_share, at.baseline_tpot_s / tpot.mid
     return _columns(
         drafter.name, shape, at.k, at.concurrency, at.context, at.batch, at.acceptance_length.mid, at.verified_tokens,
-        at.draft_s, at.round_s, tok_s, tpot_s, throughput, tpot,
+        at.draft_s, at.round_s, tok_s, tpot_s, throughput, tpot, at.extra_gpus,
     )  # fmt: skip
 
 
@@ -119,17 +119,17 @@ def _plain_block(plain: Baseline, users: FloatArray, keys: FloatArray) -> dict[s
 def _columns(
     name: str, shape: tuple[int, ...], k: Any, users: Any, keys: Any, batch: Any, length: Any, verified: Any,
     draft_s: Any, round_s: Any,
-    tok_s: Any, tpot_s: Any, throughput: Any, tpot: Any,
+    tok_s: Any, tpot_s: Any, throughput: Any, tpot: Any, extra_gpus: int = 0,
 ) -> dict[str, Any]:  # fmt: skip
     columns = {
         "k": k, "concurrency": users, "context_tokens": keys, "batch": batch, "acceptance_length": length,
         "verified_tokens_per_sequence": verified, "draft_s": draft_s, "round_s": round_s,
-        "throughput_tok_s": tok_s, "tpot_s": tpot_s,
+        "throughput_tok_s": tok_s, "tpot_s": tpot_s, "extra_gpus": extra_gpus,
         "throughput_speedup": throughput.mid, "throughput_speedup_low": throughput.low,
         "throughput_speedup_high": throughput.high,
         "tpot_speedup": tpot.mid, "tpot_speedup_low": tpot.low, "tpot_speedup_high": tpot.high,
     }  # fmt: skip
-    whole_numbers = ("k", "concurrency", "context_tokens", "batch")
+    whole_numbers = ("k", "concurrency", "context_tokens", "batch", "extra_gpus")
     flat = {
         column: np.broadcast_to(np.asarray(values, dtype=np.int64 if column in whole_numbers else np.float64), shape).ravel()
         for column, values in columns.items()

@@ -41,6 +41,7 @@ class Tuner:
     below which k stays. ``explore_every``: rounds between trials of a k that is expected to be 20% slower, in proportion
     for others (0: no trials); trials cost at most 0.2 / ``explore_every`` of the throughput. ``drift``: standard deviation
     by which the logits of acceptance wander per round; 0.015 follows a change of text within some hundred rounds.
+    ``lookup``: a drafter that proposes nothing where it finds no match.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Tuner:
         prior: Survival,
         *,
         kind: str | None = None,
+        lookup: bool = False,
         margin: float = 0.01,
         explore_every: int = 40,
         drift: float = 0.015,
@@ -64,6 +66,7 @@ class Tuner:
         self._margin, drift = number("margin", margin, 0.0), number("drift", drift, 0.0)
         self._explore_every = whole("explore_every", explore_every, 0, LONGEST_WAIT)
         self._k_max = max(ks[-1], 1)
+        self._lookup = lookup
         self._belief = PositionPosterior(prior, kind_shape(kind), self._k_max, drift)
         self._current: dict[int, int] = {}
         self._since_trial: dict[int, int] = {}
@@ -98,9 +101,13 @@ class Tuner:
         *,
         per_position: Sequence[float] | None = None,
         per_request: Sequence[int] | None = None,
+        requests: float | None = None,
     ) -> None:
         """One round (or several at one k): ``drafted`` and ``accepted`` tokens summed over its requests.
 
+        ``requests``: rounds of single requests behind the sums, those that drafted less than k or nothing among them. Not
+        stated it is ``drafted`` / k; of a look-up drafter, whose misses no counter of drafts holds, at least ``concurrency``:
+        one round.
         ``per_position``: how many accepted the draft at position 1, 2, ..., k (vLLM:
         ``spec_decode_num_accepted_tokens_per_pos``); ``per_request``: accepted drafts of each request. Either shows which
         position fails. The sums alone show AL at this k and tell positions apart slowly, by trials of other k and by how
@@ -109,7 +116,9 @@ class Tuner:
         """
         load = number("concurrency", concurrency)
         k = whole("k", k, 0, self._k_max)
-        seen = Observation.read(k, drafted, accepted, per_position, per_request)
+        if requests is None and self._lookup and k:
+            requests = max(load, number("drafted", drafted, 0.0) / k)
+        seen = Observation.read(k, drafted, accepted, per_position, per_request, requests)
         with self._lock:
             self._idle = False
             self._rounds += 1

@@ -1,10 +1,12 @@
 """The tuner where acceptance does not run as its kind's usual shape does: seeded traffic, regret over the last 300 rounds."""
 
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from specadvisor import Advisor
 from specadvisor.acceptance import prior
 from specadvisor.advise.round_times import RoundTimes
 from specadvisor.advise.tuner import Tuner
@@ -136,3 +138,28 @@ def test_absurd_counts_keep_the_belief_finite(counts: tuple[float, float]) -> No
     assert np.all(np.isfinite(tuner.survival.s))
     assert tuner.choose(1) in K
     new_tuner().restore(tuner.to_json())
+
+
+def test_requests_that_found_no_match_count_as_rounds():
+    """An engine counts no drafts for a miss: 6 of 100 requests match, four in five of their drafts are taken."""
+    advisor = Advisor("qwen3-8b", "h100_sxm")
+    stated, silent = (advisor.tuner("ngram", [100], k_max=8) for _ in range(2))
+    for _ in range(60):
+        stated.observe(100, 4, 6 * 4, 4.8 * 4, requests=100)
+        silent.observe(100, 4, 6 * 4, 4.8 * 4)
+    for tuner in (stated, silent):
+        assert float(tuner.survival.acceptance_length(4)) == pytest.approx(1 + 0.048 * 4, abs=0.03)
+    stated.observe(100, 3, 0, 0, requests=100)
+    silent.observe(100, 3, 0, 0)
+    eagle = advisor.tuner("eagle3", [8], k_max=8)
+    eagle.observe(8, 3, 20, 14, per_position=[8, 4, 2], requests=8)
+    for counts in ((3, 20, 14, 6), (3, 0, 0, None)):
+        with pytest.raises(InputError, match="requests"):
+            eagle.observe(8, *counts[:3], requests=counts[3])
+
+
+def test_a_tuner_starts_from_the_acceptance_at_its_context():
+    head = str(Path(__file__).parents[1] / "data" / "drafter_configs" / "llama3-8B-eagle3.json")
+    advisor = Advisor("llama-3.1-8b", "h100_sxm")
+    near, far = (advisor.tuner(f"eagle3:{head}", [1, 8], context=context, k_max=8).survival for context in (2048, 30000))
+    assert float(far.s[0]) < 0.1 < float(near.s[0])
