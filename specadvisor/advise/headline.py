@@ -138,7 +138,7 @@ def _trial(schedule: Schedule, curve: Curve) -> list[str]:
         return []
     where = ", ".join(loads(tier.low, tier.high) for tier in tried)
     return [
-        f"Within {where} the catalogue expects no gain at some loads, where a better acceptance would pay: k there is a trial. "
+        f"At some loads within {where} the catalogue's acceptance gains nothing and a better one would: k there is a trial. "
         "Measure it before you keep it or turn it off."
     ]
 
@@ -150,6 +150,11 @@ def _usual(curve: Curve, load: Load) -> list[str]:
     stands = [c for c, choice in enumerate(curve.choices) if choice.k and choice.k != int(ks[mid[:, c].argmax()])]
     if not stands:
         return []
+    if curve.drafter.lookup:
+        return [
+            f"{curve.name}: published rows end at k = {curve.reach}; how long a match goes on beyond is a guess, so a longer k has "
+            "to win at its low end."
+        ]
     return [f"With a catalogue value the k nearest to the usual {USUAL_K} stands wherever nothing is more than 2% better."]
 
 
