@@ -38,26 +38,40 @@ def measured_entries(gpu: str, data: Path = DATA) -> tuple[KernelEntry, ...]:
     measured = _checked(path)
     if measured.head.gpu != gpu:
         raise InputError(f"{path.name}: gpu", measured.head.gpu, gpu)
+    return _fitted(measured)
+
+
+def _fitted(measured: Measurements) -> tuple[KernelEntry, ...]:
+    gpu = measured.head.gpu
     rows = measured.rows[measured.rows["operator"] == "attention"]
-    profile, notes = fitted_profile(rows, load_gpu(gpu), measured.head.conditions, f"benchmarks/data/verify/{path.name}")
+    profile, notes = fitted_profile(rows, load_gpu(gpu), measured.head.conditions, f"benchmarks/data/verify/{gpu}.csv")
     for note in notes:
-        print(f"  {path.name}: {note}")
+        print(f"  {gpu}.csv: {note}")
     return tuple(replace(e, provenance={"source": SOURCE, **e.provenance}) for e in profile.entries)
 
 
 def with_measured(entries: Sequence[KernelEntry], gpu: str, data: Path = DATA) -> tuple[KernelEntry, ...]:
     """``entries`` and behind them the GPU's own, in place of those that an earlier table gave."""
-    return (*(e for e in entries if e.provenance.get("source") != SOURCE), *measured_entries(gpu, data))
+    return _replaced(entries, measured_entries(gpu, data))
+
+
+def _replaced(entries: Sequence[KernelEntry], own: Sequence[KernelEntry]) -> tuple[KernelEntry, ...]:
+    return (*(e for e in entries if e.provenance.get("source") != SOURCE), *own)
 
 
 def merge(table: Path, data: Path = DATA, profiles: Path = PROFILES) -> Path:
-    """Copy ``table`` into ``data`` and fit the profile of its GPU again; returns the profile's path."""
-    gpu = _checked(table).head.gpu
-    data.mkdir(parents=True, exist_ok=True)
-    (data / f"{gpu}.csv").write_text(table.read_text(encoding="utf-8"), encoding="utf-8")
+    """Fit the profile of the table's GPU again, then copy ``table`` into ``data``; returns the profile's path.
+
+    A table that cannot be believed changes nothing.
+    """
+    measured = _checked(table)
+    gpu = measured.head.gpu
     path = profiles / f"{gpu}.json"
     entries = read_kernel_profile(path).entries if path.is_file() else ()
-    return write_kernel_profile(KernelProfile(gpu, with_measured(entries, gpu, data), "shipped"), path)
+    found = _replaced(entries, _fitted(measured))
+    data.mkdir(parents=True, exist_ok=True)
+    (data / f"{gpu}.csv").write_text(table.read_text(encoding="utf-8"), encoding="utf-8")
+    return write_kernel_profile(KernelProfile(gpu, found, "shipped"), path)
 
 
 def _checked(table: Path) -> Measurements:

@@ -86,8 +86,7 @@ def main(arguments: list[str] | None = None) -> int:
         _, dropped = within(tasks, options.budget - CLOSING_S - before_s)
         print(plan_text(tasks, dropped, before_s, CLOSING_S, options.budget))
         return 0
-    if (options.out / "verify.json").exists():
-        raise InputError("out", str(options.out), "a new folder", "It holds an earlier run, which cannot be had again.")
+    _check_folder(options.out)
     interrupts = Interrupts()
     with driver.opened() as device:
         gpu, _ = identify(device, options.gpu)
@@ -104,6 +103,16 @@ def main(arguments: list[str] | None = None) -> int:
     if not session.run.rows:
         print("nothing was measured: the time was used up before the first task", file=sys.stderr)
     return FAILED if broken or not session.run.rows else 0
+
+
+def _check_folder(out: Path) -> None:
+    """Before anything is measured: ``out`` can be written and holds nothing that would be overwritten."""
+    if any((out / name).exists() for name in ("verify.json", "verify.csv", "report.md")):
+        raise InputError("out", str(out), "a new folder", "It holds an earlier run, which cannot be had again.")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError("out", str(out), "a folder that can be made", str(error)) from error
 
 
 def _measure(session: Session, tasks: list[Task], interrupts: Interrupts) -> str:

@@ -152,8 +152,8 @@ def _usual(curve: Curve, load: Load) -> list[str]:
         return []
     if curve.drafter.lookup:
         return [
-            f"{curve.name}: published rows end at k = {curve.reach}; how long a match goes on beyond is a guess, so a longer k has "
-            "to win at its low end."
+            f"{curve.name}: published rows end at k = {curve.reach}; how long a match goes on beyond is a guess, so a longer k "
+            "has to win at its low end."
         ]
     return [f"With a catalogue value the k nearest to the usual {USUAL_K} stands wherever nothing is more than 2% better."]
 

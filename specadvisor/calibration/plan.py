@@ -71,6 +71,7 @@ def make_plan(
     wanted = _formats(compute_capability, quick and model is None, formats)
     if model is not None:
         model.check_tp(tp)
+        wanted.sort(key=lambda name: name != model.weight_format)  # what goes without when time is short is not its own
     elif tp < 1:
         raise InputError("tp", tp, "1 or more")
     machine = RANKS["machine"][0]

@@ -15,6 +15,7 @@ from specadvisor.calibration.save import gpu_table, save, target_path
 from specadvisor.calibration.table_head import TITLE, Head, head_text
 from specadvisor.errors import InputError
 from specadvisor.hardware import datasheet, list_gpus, load_gpu
+from specadvisor.hardware.catalogue import gpu_facts
 from specadvisor.hardware.gpu import Gpu
 from specadvisor.hardware.gpu_file import gpu_from_table
 from specadvisor.hardware.kernel_profile import KernelProfile
@@ -60,11 +61,11 @@ def refit(
 def _gpu_of(head: Head, named: str, where: str) -> tuple[Gpu, list[str]]:
     """(the GPU that the table is from, notes)."""
     if not head.gpu:
-        found = load_gpu(named)
+        found = load_gpu(named) if named.lower() == AUTO else gpu_facts(named)
         return found, [f"{where} does not name its GPU: taken as rows of {found.id}"]
     found = gpu_from_table(head.datasheet, where) if head.datasheet else datasheet(head.gpu)
     if named.strip().lower() not in (AUTO, found.id):
-        asked = load_gpu(named)
+        asked = gpu_facts(named)
         if asked.id != found.id:
             raise InputError("gpu", asked.id, found.id, f"{where} holds rows of {found.id}.")
     return replace(found, kernels=None), []

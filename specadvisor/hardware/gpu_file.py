@@ -36,9 +36,13 @@ def other_names(path: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def gpu_from_table(data: Mapping[str, Any], where: str) -> Gpu:
     """A ``Gpu`` from the parsed table of a GPU file; ``where`` names the file in errors."""
-    memory, links, provenance = (data.get(name, {}) for name in ("memory", "links", "provenance"))
+    tables = ("memory", "links", "provenance", "peak_tflops")
+    for name in tables:
+        if not isinstance(data.get(name, {}), Mapping):
+            raise InputError("gpu file", where, f"{name} as a table", GRAMMAR)
+    memory, links, provenance, rates = (data.get(name, {}) for name in tables)
     names = data.get("nvml_names", ())
-    peaks = {name: _positive(value, f"peak_tflops.{name}", where) * 1e12 for name, value in data.get("peak_tflops", {}).items()}
+    peaks = {name: _positive(value, f"peak_tflops.{name}", where) * 1e12 for name, value in rates.items()}
     unknown = sorted(set(peaks) - set(PEAKS))
     if unknown or not (peaks.get("bf16") or peaks.get("fp16")):
         raise InputError("gpu file", where, f"peak_tflops with bf16 or fp16, of {', '.join(PEAKS)}", GRAMMAR)

@@ -92,3 +92,20 @@ def test_without_a_table_nothing_changes(tmp_path: Path) -> None:
     shipped = read_kernel_profile(profiles_dir() / "kernels" / "h200_sxm.json").entries
     assert own_measurements.with_measured(shipped, "h200_sxm", tmp_path) == shipped
     assert json.loads((profiles_dir() / "kernels" / "h200_sxm.json").read_text())["gpu"] == "h200_sxm"
+
+
+def test_a_table_that_cannot_be_believed_changes_nothing(tmp_path: Path, folders: tuple[str, ...], capsys) -> None:
+    good = table(tmp_path / "verify.csv")
+    assert own_measurements.main([str(good), *folders]) == 0
+    kept = [(tmp_path / "data" / "h200_sxm.csv").read_text(), (tmp_path / "profiles" / "h200_sxm.json").read_text()]
+    lines = good.read_text().splitlines()
+    header = next(i for i, line in enumerate(lines) if line.startswith("operator"))
+    column = lines[header].split(",").index("us")
+    for i in range(header + 1, len(lines)):  # nanoseconds
+        cells = lines[i].split(",")
+        cells[column] = str(1e3 * float(cells[column]))
+        lines[i] = ",".join(cells)
+    bad = tmp_path / "bad.csv"
+    bad.write_text("\n".join(lines) + "\n")
+    assert own_measurements.main([str(bad), *folders]) == 2
+    assert [(tmp_path / "data" / "h200_sxm.csv").read_text(), (tmp_path / "profiles" / "h200_sxm.json").read_text()] == kept

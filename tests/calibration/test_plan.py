@@ -76,7 +76,7 @@ def test_the_least_wanted_points_go_first() -> None:
 def test_a_models_own_shapes_come_before_the_ladder_of_query_tokens() -> None:
     model = load_model("deepseek-v3")
     products = points_of(make_plan(90, quick=True, model=model), "gemm")
-    assert {(p.n, p.k) for p in products if p.format == "bf16"} == set(model_shapes(model))
+    assert {(p.n, p.k) for p in products if p.format == model.weight_format} == set(model_shapes(model))
 
 
 def test_formats_by_generation() -> None:
@@ -192,3 +192,8 @@ def test_launching_from_the_host_is_no_part_of_a_sample() -> None:
     stamps = [Stamp(queue) for _ in range(4)]
     for _ in range(2):
         assert replays(queue, None, stamps) == [10.0, 10.0, 10.0]  # type: ignore[arg-type]
+
+
+def test_a_models_own_weight_format_goes_before_the_others() -> None:
+    plan = make_plan(90, quick=True, model=load_model("deepseek-v3"))
+    assert next(s.name for s in plan.sections if s.operator == "gemm") == "GEMM fp8_block"

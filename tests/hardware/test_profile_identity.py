@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 
+from specadvisor.calibration.entry import plan_for
 from specadvisor.calibration.identify import identify
 from specadvisor.cli.app import main
 from specadvisor.data_files import profiles_dir
 from specadvisor.errors import InputError
 from specadvisor.hardware import load_gpu
+from specadvisor.hardware.gpu_file import gpu_from_table
 
 ENTRY = {
     "operator": "memory",
@@ -96,6 +98,7 @@ def test_a_damaged_profile_does_not_keep_the_gpu_from_being_measured(saved: Call
     device = SimpleNamespace(name="NVIDIA H200", memory_bytes=140 * 2**30)
     gpu, listed = identify(device, named)  # type: ignore[arg-type]
     assert (gpu.id, listed) == ("h200_sxm", True)
+    assert plan_for("h200_sxm", quick=True).sections
 
 
 def test_a_gpu_file_of_ones_own_is_not_in_the_catalogue(tmp_path: Path) -> None:
@@ -114,3 +117,9 @@ def test_a_malformed_provenance_is_named(saved: Callable[..., Path], provenance:
     saved(entry={"provenance": provenance})
     with pytest.raises(InputError, match=f"entry 1: {field}"):
         load_gpu("h200_sxm")
+
+
+def test_a_datasheet_with_a_number_for_a_table_is_one_line() -> None:
+    for name in ("memory", "links", "provenance", "peak_tflops"):
+        with pytest.raises(InputError, match=f"{name} as a table"):
+            gpu_from_table({"id": "x", name: 3}, where="cpu.json")
