@@ -110,7 +110,7 @@ def _slower_first_token(case: Case) -> str | None:
 def _short_training(case: Case) -> str | None:
     """A load beyond the context that the drafter was trained on: what was made of it, and what helps."""
     drafter = case.drafter
-    factor = carried_over(drafter, float(case.load.context))
+    factor = float(carried_over(drafter, case.load.context))
     if factor == 1.0:
         return None
     stated = drafter.trained_context

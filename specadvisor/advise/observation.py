@@ -32,17 +32,18 @@ class Observation:
         per_position: Sequence[float] | None = None,
         per_request: Sequence[int] | None = None,
         requests: float | None = None,
+        at_least: float = 0.0,
     ) -> Observation:
         """Checked counters of a round at ``k``; raises ``InputError`` where they cannot be true together.
 
-        ``requests`` None: ``drafted`` / k, every request drafted k tokens.
+        ``requests`` None: ``drafted`` / k, every request drafted k tokens, and ``at_least`` so many of them.
         """
         drafted, accepted = number("drafted", drafted, 0.0), number("accepted", accepted, 0.0)
         given = {"k": k, "drafted": drafted, "accepted": accepted}
         if requests is None:
-            if (k == 0) != (drafted == 0):
+            if (k == 0) != (drafted == 0) and not (k and at_least):
                 raise InputError("observation", given, "0 drafted at k = 0 only; else state requests=")
-            requests = drafted / k if k else 0.0
+            requests = max(drafted / k, at_least) if k else 0.0
         requests = number("requests", requests, 0.0)
         if accepted > drafted or drafted > k * requests * (1.0 + 1e-9):
             raise InputError("observation", given | {"requests": requests}, "0 <= accepted <= drafted <= k * requests")

@@ -69,7 +69,7 @@ def published(drafter: Drafter, workload: str, temperature: float, context: Arra
     keys = np.asarray(context, dtype=float)
     if not keys.ndim:
         return _at(drafter, workload, temperature, float(keys))
-    factors = np.vectorize(lambda one: carried_over(drafter, one), otypes=[float])(keys)
+    factors = carried_over(drafter, keys)
     distinct, which = np.unique(-factors, return_inverse=True)
     ends = [float(keys[factors == -value].max()) for value in distinct]
     if len(ends) == 1:
@@ -88,24 +88,24 @@ def at_context(curve: Survival, context: float) -> Survival:
     return several.curves[int(several.which.ravel()[np.argmin(np.abs(several.keys.ravel() - context))])]
 
 
-def carried_over(drafter: Drafter, context: float) -> float:
-    """Factor on AL - 1 at ``context`` keys: the law of the drafter's kind beyond the context that it was trained on.
+def carried_over(drafter: Drafter, context: ArrayLike) -> FloatArray:
+    """Factor on AL - 1 at ``context`` keys (any shape): its kind's law beyond the context that the drafter was trained on.
 
     A window that it was trained with counts as a context of that length; of what one put on afterwards could win back it
     recovers a part (``draft-window`` in ``profiles/drafters/modifiers.toml``).
     """
     kind, trained = drafter.acceptance_kind, drafter.trained_context
-    windowed = float(context_factor(kind, drafter.keys_seen(context), trained))
+    windowed = context_factor(kind, drafter.keys_seen(context), trained)
     late = next((one for one in drafter.modifiers if one.id == "draft-window"), None)
     if late is None:
         return windowed
-    without = float(context_factor(kind, context, trained))
+    without = context_factor(kind, context, trained)
     return without + float(late.facts.shape["recovers"]) * (windowed - without)
 
 
 def _at(drafter: Drafter, workload: str, temperature: float, keys: float | None) -> Survival:
     curve = prior(drafter.acceptance_kind, workload, temperature, k_max=max(drafter.k_max, REFERENCE_K))
-    factor = 1.0 if keys is None else carried_over(drafter, keys)
+    factor = 1.0 if keys is None else float(carried_over(drafter, keys))
     if keys is not None and factor < 1.0:
         law = context_law(drafter.acceptance_kind)
         reason = f"{law.state}: {law.source}" if drafter.trained_context else UNTOLD

@@ -116,9 +116,8 @@ class Tuner:
         """
         load = number("concurrency", concurrency)
         k = whole("k", k, 0, self._k_max)
-        if requests is None and self._lookup and k:
-            requests = max(load, number("drafted", drafted, 0.0) / k)
-        seen = Observation.read(k, drafted, accepted, per_position, per_request, requests)
+        at_least = load if self._lookup else 0.0
+        seen = Observation.read(k, drafted, accepted, per_position, per_request, requests, at_least)
         with self._lock:
             self._idle = False
             self._rounds += 1

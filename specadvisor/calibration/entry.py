@@ -19,7 +19,7 @@ from specadvisor.calibration.rows import Row
 from specadvisor.calibration.run import Progress, Run
 from specadvisor.calibration.save import STAND_IN, refuse_stand_in, save, target_path
 from specadvisor.errors import InputError
-from specadvisor.hardware import Gpu, load_gpu
+from specadvisor.hardware import Gpu
 from specadvisor.hardware.catalogue import gpu_facts
 from specadvisor.hardware.kernel_profile import KernelProfile
 from specadvisor.ids import resolve
@@ -54,7 +54,7 @@ def plan_for(
     """The plan that ``calibrate`` with these arguments follows; needs the GPU only for ``auto``."""
     if _device(device, gpu, formats) == "cpu":
         return make_cpu_plan(quick=quick, model=model, tp=tp)
-    sm = (load_gpu(gpu) if gpu.lower() == "auto" else gpu_facts(gpu)).sm
+    sm = gpu_facts(gpu).sm
     plan = make_plan(sm, quick=quick, model=model, tp=tp, formats=formats)
     return with_engine_sections(plan, resolve("engine", engine or "vllm"), sm, quick)
 

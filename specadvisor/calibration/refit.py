@@ -14,7 +14,7 @@ from specadvisor.calibration.run import Run
 from specadvisor.calibration.save import gpu_table, save, target_path
 from specadvisor.calibration.table_head import TITLE, Head, head_text
 from specadvisor.errors import InputError
-from specadvisor.hardware import datasheet, list_gpus, load_gpu
+from specadvisor.hardware import datasheet, list_gpus
 from specadvisor.hardware.catalogue import gpu_facts
 from specadvisor.hardware.gpu import Gpu
 from specadvisor.hardware.gpu_file import gpu_from_table
@@ -61,7 +61,7 @@ def refit(
 def _gpu_of(head: Head, named: str, where: str) -> tuple[Gpu, list[str]]:
     """(the GPU that the table is from, notes)."""
     if not head.gpu:
-        found = load_gpu(named) if named.lower() == AUTO else gpu_facts(named)
+        found = gpu_facts(named)
         return found, [f"{where} does not name its GPU: taken as rows of {found.id}"]
     found = gpu_from_table(head.datasheet, where) if head.datasheet else datasheet(head.gpu)
     if named.strip().lower() not in (AUTO, found.id):

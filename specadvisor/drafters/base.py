@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from specadvisor.drafters.facts import Facts, drafter_facts, engine_facts, tree_engines
 from specadvisor.drafters.parts import Shape
@@ -236,10 +237,10 @@ class Drafter:
         copied = not (self.shape and self.shape.rope_scaled) and 0 < self.model.max_context <= stated
         return None if copied else stated or None
 
-    def keys_seen(self, context: float) -> float:
-        """Keys that its attention reads at ``context``: all of them, unless every layer has a window."""
+    def keys_seen(self, context: ArrayLike) -> FloatArray:
+        """Keys that its attention reads at ``context`` (any shape): all of them, unless every layer has a window."""
         windows = [la.mixer.window for la in self.layers if isinstance(la.mixer, Attention)]
-        return min(context, float(max(windows))) if windows and all(windows) else context
+        return np.minimum(np.asarray(context, dtype=float), float(max(windows)) if windows and all(windows) else np.inf)
 
     def survival(self, survival: FloatArray, *, workload: str = "mixed", temperature: float = 0.0) -> FloatArray:
         """s_1..s_kmax after the effect of the tree and the modifiers (a tree returns one entry per level)."""

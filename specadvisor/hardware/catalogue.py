@@ -62,8 +62,12 @@ def load_gpu(
 
 
 def gpu_facts(name: str | Path) -> Gpu:
-    """As ``load_gpu`` by id, name or file, but without kernel parameters: whoever measures them needs none."""
+    """As ``load_gpu``, but without kernel parameters: whoever measures them needs none, nor a sound file of them (except
+    for ``auto``, which reads them).
+    """
     text = str(name).strip()
+    if text.lower() == "auto":
+        return replace(load_gpu(text), kernels=None)
     if text.lower().endswith((".toml", ".json")):
         return _facts(Path(text).expanduser())
     path = _calibration(text)
